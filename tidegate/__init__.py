@@ -1,0 +1,1 @@
+"""Tidegate: answers over moving data that are exact at every instant."""

@@ -1,0 +1,56 @@
+"""Windows as data (SPEC section 4): what part of a stream is seen at an instant.
+
+A window is a value of its own, separate from the operator that applies it, so that every operator
+gets its windowed form by standing above a `Window` node (PIPES section 4.2). Sizes and slides are in
+ticks of the stream's time domain or in rows; `None` as size stands for UNBOUNDED.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TimeWindow:
+    """`RANGE size [SLIDE slide]`: (e, t) is valid in [t, t + size), both ends moved up to a multiple of slide.
+
+    >>> TimeWindow(60)
+    TimeWindow(size=60, slide=1)
+    """
+
+    size: int | None
+    slide: int = 1
+
+    @property
+    def is_now(self) -> bool:
+        return self.size == 1 and self.slide == 1
+
+
+@dataclass(frozen=True)
+class RowWindow:
+    """`ROWS size [SLIDE slide]`: the last `size` rows, evaluated at every `slide`-th row."""
+
+    size: int | None
+    slide: int = 1
+
+
+@dataclass(frozen=True)
+class RowsEveryTime:
+    """`ROWS size SLIDE period`: the last `size` rows as of the latest multiple of `period` (in ticks)."""
+
+    size: int | None
+    period: int
+
+
+@dataclass(frozen=True)
+class TimeEveryRows:
+    """`RANGE size SLIDE every ROWS`: rows of the last `size` ticks, as of the latest `every`-th row.
+
+    With t' the time of that row, the window holds all rows with a time in (t' - size, t'].
+    """
+
+    size: int | None
+    every: int
+
+
+WindowSpec = TimeWindow | RowWindow | RowsEveryTime | TimeEveryRows

@@ -1,0 +1,125 @@
+"""The one error type that people see: what is wrong, where, and what would work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Kind(Enum):
+    """Who has to act: the writer of the query, the builders of Tidegate, or nobody yet."""
+
+    USER = "error"
+    UNSUPPORTED = "unsupported"
+    INTERNAL = "internal error"
+
+
+@dataclass(frozen=True)
+class Position:
+    """A span of the statement's text: offsets count characters, line and column count from 1."""
+
+    line: int
+    column: int
+    start: int
+    end: int
+
+
+def position_at(text: str, start: int, end: int | None = None) -> Position:
+    """The position of ``text[start:end]``.
+
+    >>> position_at("SELECT a\\nFROM S", 14, 15)
+    Position(line=2, column=6, start=14, end=15)
+    """
+    start = max(0, min(start, len(text)))
+    line = text.count("\n", 0, start) + 1
+    column = start - (text.rfind("\n", 0, start) + 1) + 1
+    return Position(line, column, start, max(start + 1, end if end is not None else start + 1))
+
+
+class Diagnostic(Exception):  # noqa: N818 - it is the word users read
+    """Condition, message, position with a caret, and help.
+
+    >>> print(Diagnostic("UNKNOWN_STREAM", "there is no stream 'Bidd'",
+    ...     position_at("SELECT * FROM Bidd", 14, 18), "SELECT * FROM Bidd", help="did you mean 'Bid'?"))
+    error[UNKNOWN_STREAM] at line 1, column 15: there is no stream 'Bidd'
+      SELECT * FROM Bidd
+                    ^^^^
+    help: did you mean 'Bid'?
+    """
+
+    def __init__(
+        self,
+        condition: str,
+        message: str,
+        position: Position | None = None,
+        text: str | None = None,
+        help: str | None = None,
+        kind: Kind = Kind.USER,
+    ) -> None:
+        super().__init__(message)
+        self.condition = condition
+        self.message = message
+        self.position = position
+        self.text = text
+        self.help = help
+        self.kind = kind
+
+    def locate(self, text: str, position: Position | None) -> Diagnostic:
+        """Fill in what a deeper layer could not know; what is already known stays."""
+        if self.text is None:
+            self.text = text
+        if self.position is None:
+            self.position = position
+        return self
+
+    def __str__(self) -> str:
+        where = ""
+        if self.position is not None:
+            where = f" at line {self.position.line}, column {self.position.column}"
+        lines = [f"{self.kind.value}[{self.condition}]{where}: {self.message}"]
+        if self.position is not None and self.text is not None:
+            source = self.text.split("\n")[self.position.line - 1]
+            indent = "".join("\t" if c == "\t" else " " for c in source[: self.position.column - 1])
+            width = max(1, min(self.position.end - self.position.start, len(source) - len(indent)))
+            lines += [f"  {source}", f"  {indent}{'^' * width}"]
+        if self.help:
+            lines.append(f"help: {self.help}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (
+            Diagnostic,
+            (self.condition, self.message, self.position, self.text, self.help, self.kind),
+        )
+
+
+def unsupported(message: str, position: Position | None = None, help: str | None = None) -> Diagnostic:
+    """A meaningful request that Tidegate cannot serve."""
+    return Diagnostic("UNSUPPORTED", message, position, help=help, kind=Kind.UNSUPPORTED)
+
+
+def internal(message: str) -> Diagnostic:
+    """A broken promise of Tidegate's own code."""
+    return Diagnostic(
+        "INTERNAL",
+        message,
+        kind=Kind.INTERNAL,
+        help="this is a defect of Tidegate, not of the query; please report the statement that shows it",
+    )
+
+
+def did_you_mean(name: str, existing: list[str], what: str) -> str:
+    """Help for a name that does not exist: the nearest one, or the list.
+
+    >>> did_you_mean("prise", ["price", "itemID"], "columns")
+    "did you mean 'price'?"
+    >>> did_you_mean("zzz", ["price", "itemID"], "columns")
+    'existing columns: price, itemID'
+    """
+    from difflib import get_close_matches
+
+    lowered = {e.lower(): e for e in existing}
+    near = get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.6)
+    if near:
+        return f"did you mean '{lowered[near[0]]}'?"
+    return f"existing {what}: {', '.join(existing)}" if existing else f"there are no {what} yet"

@@ -1,0 +1,68 @@
+"""Discrete application time: 64-bit ticks (SPEC section 1).
+
+A stream ordered by a TIMESTAMP ticks in microseconds since 1970 (UTC), one ordered by an integer
+ticks in that integer. `MIN` stands for "from the beginning", `MAX` for "no known end".
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+MIN = -(2**63)
+MAX = 2**63 - 1
+
+_MICROSECONDS = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "DAY": 86_400_000_000,
+    "WEEK": 604_800_000_000,
+}
+UNITS = {name + plural: ticks for name, ticks in _MICROSECONDS.items() for plural in ("", "S")}
+"""Ticks of one unit, for streams ordered by a TIMESTAMP."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def to_ticks(moment: datetime) -> int:
+    """Microseconds since 1970; a moment without a zone is read as UTC.
+
+    >>> to_ticks(datetime(1970, 1, 1, 0, 0, 1))
+    1000000
+    """
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def to_datetime(ticks: int) -> datetime:
+    """The inverse of `to_ticks`.
+
+    >>> to_datetime(1000000).isoformat()
+    '1970-01-01T00:00:01+00:00'
+    """
+    return _EPOCH + timedelta(microseconds=ticks)
+
+
+def add(instant: int, ticks: int) -> int:
+    """`instant + ticks`, where MIN and MAX stay what they are.
+
+    >>> add(MAX, 5) == MAX, add(3, 5), add(MAX - 1, 5) == MAX
+    (True, 8, True)
+    """
+    if instant in (MIN, MAX):
+        return instant
+    return max(MIN, min(MAX, instant + ticks))
+
+
+def next_multiple(instant: int, step: int, origin: int = 0) -> int:
+    """The first point `origin + k * step` that is not before `instant`.
+
+    >>> next_multiple(7, 5), next_multiple(10, 5), next_multiple(-3, 5), next_multiple(7, 5, 1)
+    (10, 10, 0, 11)
+    """
+    if instant in (MIN, MAX):
+        return instant
+    return min(MAX, origin + -((origin - instant) // step) * step)
