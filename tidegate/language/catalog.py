@@ -1,0 +1,140 @@
+"""What names mean: streams, tables, views and functions known to a session.
+
+The catalog is a value: registering returns a new one, so a failing statement leaves nothing half-registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlglot import exp
+
+from tidegate.algebra.functions import AggregateFunction, ScalarFunction
+from tidegate.algebra.operators import Scan
+from tidegate.errors import Diagnostic
+from tidegate.types import BIGINT, TIMESTAMP, Field, Schema, Type
+
+ARRIVAL = "arrival_time"
+"""The ordering attribute of a stream without ORDERED BY: assigned once, on entry, and recorded."""
+
+
+@dataclass(frozen=True)
+class SourceCall:
+    """Where rows come from: `SOURCE function(argument, …) WITH (option = value, …)`.
+
+    `memory` stands for rows that the program gave itself; its only argument is their name in the session.
+    """
+
+    function: str
+    arguments: tuple[Any, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def option(self) -> dict[str, str]:
+        return dict(self.options)
+
+
+@dataclass(frozen=True)
+class StreamDefinition:
+    """A base stream or table.
+
+    `columns` are all declared columns as the source delivers them. A stream has `ordered_by` (one of them, TIMESTAMP
+    or an integer) or, with `valid`, two columns for ts and te. A table has neither: its rows are valid from the beginning.
+    `slack` (ticks) bounds the disorder, `idle` (microseconds of wall time without rows) moves the watermark of a
+    silent source.
+    """
+
+    name: str
+    columns: Schema
+    source: SourceCall
+    ordered_by: str | None = None
+    valid: tuple[str, str] | None = None
+    table: bool = False
+    slack: int = 0
+    idle: int | None = None
+
+    @property
+    def time_type(self) -> Type | None:
+        """TIMESTAMP or BIGINT ticks; None for a table, which joins with either."""
+        if self.table:
+            return None
+        if self.valid is None and self.ordered_by is None:
+            return TIMESTAMP
+        name = self.ordered_by if self.ordered_by is not None else self.valid[0]  # type: ignore[index]
+        found = next(c.type for c in self.columns if c.name == name)
+        return TIMESTAMP if found in (TIMESTAMP, Type("TIMESTAMP_NTZ")) else BIGINT
+
+    @property
+    def time_column(self) -> str | None:
+        """The column that gives a row its time: the ordering attribute, or the start of its validity."""
+        if self.table:
+            return None
+        return self.ordered_by or (self.valid[0] if self.valid else ARRIVAL)
+
+    @property
+    def payload(self) -> Schema:
+        """The columns of `*`: all but those that say when."""
+        when = {self.ordered_by, *(self.valid or ())}
+        return tuple(c for c in self.columns if c.name not in when)
+
+    @property
+    def scan(self) -> Scan:
+        """The leaf of a plan: the payload, then (hidden) the ordering attribute, readable as TS."""
+        fields = self.payload
+        if self.time_column is not None and self.time_type is not None:
+            declared = {c.name: c.type for c in self.columns}
+            when = declared.get(self.time_column, self.time_type)
+            fields += (Field(self.time_column, when, nullable=False, hidden=True),)
+        return Scan(self.name, fields, relation=self.table or self.valid is not None)
+
+
+@dataclass(frozen=True)
+class ViewDefinition:
+    """A derived stream or view: its query is bound where it is used."""
+
+    name: str
+    query: exp.Expression
+    text: str
+    columns: tuple[str, ...] = ()
+
+
+Definition = StreamDefinition | ViewDefinition
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All names of a session, looked up without regard to case."""
+
+    definitions: Mapping[str, Definition] = field(default_factory=dict)
+    functions: Mapping[str, ScalarFunction] = field(default_factory=dict)
+    aggregates: Mapping[str, AggregateFunction] = field(default_factory=dict)
+
+    def find(self, name: str) -> Definition | None:
+        return self.definitions.get(name.lower())
+
+    def with_definition(self, definition: Definition, or_replace: bool = False) -> Catalog:
+        if not or_replace and definition.name.lower() in self.definitions:
+            raise Diagnostic(
+                "NAME_EXISTS",
+                f"'{definition.name}' exists already",
+                help="choose another name, DROP it first, or say CREATE OR REPLACE",
+            )
+        return replace(
+            self, definitions={**self.definitions, definition.name.lower(): definition}
+        )
+
+    def without(self, name: str) -> Catalog:
+        rest = {k: v for k, v in self.definitions.items() if k != name.lower()}
+        return replace(self, definitions=rest)
+
+    def with_function(self, function: ScalarFunction | AggregateFunction) -> Catalog:
+        key = function.name.lower()
+        if isinstance(function, ScalarFunction):
+            return replace(self, functions={**self.functions, key: function})
+        return replace(self, aggregates={**self.aggregates, key: function})
+
+    @property
+    def names(self) -> list[str]:
+        return [d.name for d in self.definitions.values()]
