@@ -1,0 +1,56 @@
+# `make help` lists the targets. Each of them first makes sure that .venv is there and current.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help run test check format fuzz bench lock clean venv
+
+PYTHON := .venv/bin/python
+PYTEST := $(PYTHON) -m pytest
+# Extra arguments for the program or for pytest: make test ARGS="tests/spark -k join"
+ARGS ?=
+# Test processes; each that meets Spark starts its own JVM, so more than one is worth it only with memory to spare.
+JOBS ?= 0
+
+# Spark in local mode needs no network, and must not depend on how the machine names itself.
+export SPARK_LOCAL_IP ?= 127.0.0.1
+export SPARK_LOCAL_HOSTNAME ?= localhost
+
+# Runs what follows with the Java that setup.sh found, or stops with its advice.
+WITH_JAVA = java_home=$$(scripts/setup.sh java) && JAVA_HOME=$$java_home
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: venv ## the demonstration
+	@$(WITH_JAVA) $(PYTHON) -m tidegate demo $(ARGS)
+
+test: venv ## every test, Spark included
+	@$(WITH_JAVA) $(PYTEST) -n $(JOBS) $(ARGS)
+
+# JAVA_HOME points nowhere, so that a test which needs Java without saying so fails here.
+check: venv ## style, types, doctests and the tests that need no Java: seconds
+	@$(PYTHON) -m ruff check --quiet .
+	@$(PYTHON) -m ruff format --quiet --check . || { echo "error: run 'make format'" >&2; exit 1; }
+	@$(PYTHON) -m mypy --strict tidegate
+	@JAVA_HOME=/nonexistent $(PYTEST) --quiet --ignore=tests/spark -m "not spark" $(ARGS)
+
+format: venv ## lay out the code and sort its imports
+	@$(PYTHON) -m ruff check --quiet --select I --fix .
+	@$(PYTHON) -m ruff format --quiet .
+
+fuzz: venv ## the property tests, with many fresh random examples (EXAMPLES=2000)
+	@$(WITH_JAVA) HYPOTHESIS_PROFILE=fuzz EXAMPLES=$(or $(EXAMPLES),2000) $(PYTEST) tests/fuzz $(ARGS)
+
+bench: venv ## the benchmarks
+	@$(WITH_JAVA) $(PYTHON) -m tidegate bench $(ARGS)
+
+lock: ## pin the newest allowed packages (needs uv)
+	@scripts/lock.sh
+
+clean: ## remove all that make has made
+	@rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf spark-warehouse metastore_db derby.log .coverage
+	@find tidegate tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+venv:
+	@scripts/setup.sh venv
