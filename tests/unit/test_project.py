@@ -1,0 +1,138 @@
+"""What holds for the project as a whole: its files, its packages, its README."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = sorted((ROOT / "tidegate").rglob("*.py"))
+LOCKS = ("requirements.lock", "requirements-build.lock")
+
+LINES = 600
+"""One person should hold a module in the head."""
+
+MACHINE_PATH = re.compile(r"(?<![\w.$})\]~*-])/(?:work|root|home|Users)/\w")
+PACKAGE_HOST = re.compile(
+    r"pypi\.org|pythonhosted\.org|anaconda\.org|maven\.(?:apache\.)?org|deb\.debian\.org|archive\.ubuntu\.com"
+    r"|--(?:extra-)?index-url|--find-links|\bartifactory\b|\bjfrog\b|\bdevpi\b",
+    re.IGNORECASE,
+)
+NOT_OURS = {".git", ".venv", "build", "dist", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
+
+
+def project_files() -> list[Path]:
+    """The tracked files; where there is no git (an unpacked archive), all files but the made ones."""
+    try:
+        listed = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True
+        )
+        names = [name for name in listed.stdout.split("\0") if name]
+        paths = [ROOT / name for name in names]
+    except (OSError, subprocess.CalledProcessError):
+        paths = [p for p in ROOT.rglob("*") if not NOT_OURS & set(p.relative_to(ROOT).parts)]
+    return [path for path in paths if path.is_file()]
+
+
+def text_of(path: Path) -> str:
+    """The text of a file; a binary one has none."""
+    content = path.read_bytes()
+    return "" if b"\0" in content else content.decode("utf-8", errors="replace")
+
+
+def matches(pattern: re.Pattern[str]) -> list[str]:
+    return [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
+        for path in project_files()
+        for number, line in enumerate(text_of(path).splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
+def test_no_file_names_a_place_on_one_machine() -> None:
+    assert len(project_files()) > len(MODULES)
+    assert matches(MACHINE_PATH) == []
+
+
+def test_no_file_says_where_packages_come_from() -> None:
+    assert matches(PACKAGE_HOST) == []
+
+
+@pytest.mark.parametrize("place", ["work", "root", "home", "Users"])
+def test_places_on_one_machine_are_recognized(place: str) -> None:
+    path = "/" + place + "/someone/data.csv"
+    for line in (path, f"csv('{path}')", f"file://{path}", f"PYTHONPATH={path}"):
+        assert MACHINE_PATH.search(line), line
+    assert not MACHINE_PATH.search("docs" + path)
+
+
+@pytest.mark.parametrize("host", ["pypi" + ".org", "files.python" + "hosted.org", "--index" + "-url x"])
+def test_package_hosts_are_recognized(host: str) -> None:
+    assert PACKAGE_HOST.search(f"see {host}")
+
+
+def undocumented(modules: dict[str, str]) -> list[str]:
+    """Modules that hold code but do not say what they are for."""
+    trees = {name: ast.parse(source) for name, source in modules.items()}
+    return [name for name, tree in trees.items() if tree.body and not ast.get_docstring(tree)]
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    assert undocumented({str(p.relative_to(ROOT)): p.read_text("utf-8") for p in MODULES}) == []
+    assert undocumented({"a": "x = 1", "b": '"""Law."""\nx = 1', "c": ""}) == ["a"]
+
+
+def test_no_module_is_too_long() -> None:
+    lengths = {str(p.relative_to(ROOT)): len(p.read_text("utf-8").splitlines()) for p in MODULES}
+    assert {name: length for name, length in lengths.items() if length >= LINES} == {}
+
+
+def pins(lock: str) -> dict[str, str]:
+    """Package -> the rest of its entry (marker and hashes)."""
+    text = (ROOT / lock).read_text("utf-8").replace("\\\n", " ")
+    entries = re.findall(r"^([A-Za-z0-9._-]+)==(\S+)([^\n]*)", text, re.MULTILINE)
+    return {f"{canonicalize_name(name)}=={version}": rest for name, version, rest in entries}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_pin_has_a_hash(lock: str) -> None:
+    assert pins(lock)
+    assert [pin for pin, rest in pins(lock).items() if "--hash=sha256:" not in rest] == []
+
+
+def test_the_lock_satisfies_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    wanted = [*project["project"]["dependencies"], *project["project"]["optional-dependencies"]["dev"]]
+    for lock, needs in (
+        ("requirements.lock", wanted),
+        ("requirements-build.lock", project["build-system"]["requires"]),
+    ):
+        pinned = [tuple(pin.split("==")) for pin in pins(lock)]
+        for need in map(Requirement, needs):
+            versions = [version for name, version in pinned if name == canonicalize_name(need.name)]
+            assert versions, f"{lock} lacks {need}: run 'make lock'"
+            assert all(need.specifier.contains(version) for version in versions), f"{lock} breaks {need}"
+
+
+def make_targets() -> set[str]:
+    return set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+
+
+def test_the_commands_of_the_readme_exist() -> None:
+    readme = ROOT / "README.md"
+    assert readme.is_file(), "the project needs a README.md that says how to run and test it"
+    named = set(
+        re.findall(
+            r"\bmake ([a-z]+)",
+            "\n".join(re.findall(r"```.*?```|`[^`]+`", readme.read_text("utf-8"), re.DOTALL)),
+        )
+    )
+    assert {"run", "test"} <= named, "README.md must give the two commands: make run, make test"
+    assert named <= make_targets()
