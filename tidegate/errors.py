@@ -47,6 +47,9 @@ class Diagnostic(Exception):  # noqa: N818 - it is the word users read
     help: did you mean 'Bid'?
     """
 
+    span: tuple[int, int] | None = None
+    """Offsets in a text that the raising layer does not know; `locate` turns them into a position."""
+
     def __init__(
         self,
         condition: str,
@@ -69,7 +72,7 @@ class Diagnostic(Exception):  # noqa: N818 - it is the word users read
         if self.text is None:
             self.text = text
         if self.position is None:
-            self.position = position
+            self.position = position_at(text, *self.span) if self.span is not None else position
         return self
 
     def __str__(self) -> str:
@@ -90,6 +93,7 @@ class Diagnostic(Exception):  # noqa: N818 - it is the word users read
         return (
             Diagnostic,
             (self.condition, self.message, self.position, self.text, self.help, self.kind),
+            {"span": self.span},
         )
 
 
