@@ -45,7 +45,7 @@ apt_install() {
     say "Looking for system packages ..."
     as_root apt-get update >"$log" 2>&1 || say "warning: apt-get update failed; going on with the known lists"
     for package in "$@"; do
-        LC_ALL=C apt-cache policy "$package" 2>/dev/null | grep -q 'Candidate: [0-9]' || continue
+        [[ $(LC_ALL=C apt-cache policy "$package" 2>/dev/null) =~ Candidate:\ [0-9] ]] || continue
         say "Installing $package ..."
         if as_root env DEBIAN_FRONTEND=noninteractive \
             apt-get install -y --no-install-recommends "$package" >"$log" 2>&1; then
