@@ -22,7 +22,7 @@ LINES = 600
 MACHINE_PATH = re.compile(r"(?<![\w.$})\]~*-])/(?:work|root|home|Users)/\w")
 PACKAGE_HOST = re.compile(
     r"pypi\.org|pythonhosted\.org|anaconda\.org|maven\.(?:apache\.)?org|deb\.debian\.org|archive\.ubuntu\.com"
-    r"|--(?:extra-)?index-url|--find-links|\bartifactory\b|\bjfrog\b|\bdevpi\b",
+    r"|--(?:extra-)?index-url|--find[-]links|\bartifactory\b|\bjfrog\b|\bdevpi\b",
     re.IGNORECASE,
 )
 NOT_OURS = {".git", ".venv", "build", "dist", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
