@@ -66,7 +66,7 @@ suitable_python() {
 }
 
 can_make_venv() {
-    "$1" -c 'import ensurepip, venv' >/dev/null 2>&1
+    "$1" -c 'import ensurepip, venv; ensurepip.version()' >/dev/null 2>&1
 }
 
 # Prints the first suitable Python that can make a virtual environment, installing that ability if
