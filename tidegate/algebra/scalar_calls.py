@@ -18,7 +18,7 @@ from tidegate.errors import Diagnostic, unsupported
 
 @dataclass(frozen=True)
 class Call:
-    """A function or operator with its arguments; `detail` is what is not an expression (a type, a unit, names)."""
+    """A function or operator with its arguments; `detail`: what is no expression (a type, a unit)."""
 
     name: str
     args: tuple[exp.Expression, ...]
@@ -131,16 +131,17 @@ _SYNONYMS = {
 }
 
 FUNCTIONS: tuple[str, ...] = tuple(
-    """ABS ADD_MONTHS ARRAY ARRAY_CONTAINS ARRAY_SIZE ASCII BROUND BTRIM CARDINALITY CAST CEIL CEILING CHARACTER_LENGTH
-    CHAR_LENGTH COALESCE CONCAT CONCAT_WS CONTAINS DATE DATEADD DATEDIFF DATE_ADD DATE_DIFF DATE_FORMAT
-    DATE_FROM_UNIX_DATE DATE_PART DATE_SUB DATE_TRUNC DAY DAYOFMONTH DAYOFWEEK DAYOFYEAR E ELEMENT_AT ENDSWITH EXP
-    EXTRACT FLOOR GREATEST HOUR IF IFNULL INITCAP INSTR ISNAN ISNOTNULL ISNULL LAST_DAY LCASE LEAST LEFT LEN LENGTH LN
-    LOCATE LOG LOG10 LOG2 LOWER LPAD LTRIM MAKE_DATE MD5 MINUTE MOD MONTH NAMED_STRUCT NANVL NULLIF NVL NVL2 PI PMOD
-    POSITION POW POWER QUARTER REGEXP_EXTRACT REGEXP_LIKE REGEXP_REPLACE REPEAT REPLACE REVERSE RIGHT ROUND RPAD RTRIM
-    SECOND SHA SHA1 SHA2 SIGN SIGNUM SIZE SPLIT SPLIT_PART SQRT STARTSWITH STRUCT SUBSTR SUBSTRING SUBSTRING_INDEX
-    TIMESTAMP TIMESTAMPADD TIMESTAMPDIFF TIMESTAMP_MICROS TIMESTAMP_MILLIS TIMESTAMP_SECONDS TO_DATE TO_TIMESTAMP
-    TRANSLATE TRIM TRUNC TRY_CAST UCASE UNIX_DATE UNIX_MICROS UNIX_MILLIS UNIX_SECONDS UNIX_TIMESTAMP UPPER WEEKDAY
-    WEEKOFYEAR YEAR""".split()
+    """ABS ADD_MONTHS ARRAY ARRAY_CONTAINS ARRAY_SIZE ASCII BROUND BTRIM CARDINALITY CAST CEIL CEILING
+    CHARACTER_LENGTH CHAR_LENGTH COALESCE CONCAT CONCAT_WS CONTAINS DATE DATEADD DATEDIFF DATE_ADD
+    DATE_DIFF DATE_FORMAT DATE_FROM_UNIX_DATE DATE_PART DATE_SUB DATE_TRUNC DAY DAYOFMONTH DAYOFWEEK
+    DAYOFYEAR E ELEMENT_AT ENDSWITH EXP EXTRACT FLOOR GREATEST HOUR IF IFNULL INITCAP INSTR ISNAN
+    ISNOTNULL ISNULL LAST_DAY LCASE LEAST LEFT LEN LENGTH LN LOCATE LOG LOG10 LOG2 LOWER LPAD LTRIM
+    MAKE_DATE MD5 MINUTE MOD MONTH NAMED_STRUCT NANVL NULLIF NVL NVL2 PI PMOD POSITION POW POWER
+    QUARTER REGEXP_EXTRACT REGEXP_LIKE REGEXP_REPLACE REPEAT REPLACE REVERSE RIGHT ROUND RPAD RTRIM
+    SECOND SHA SHA1 SHA2 SIGN SIGNUM SIZE SPLIT SPLIT_PART SQRT STARTSWITH STRUCT SUBSTR SUBSTRING
+    SUBSTRING_INDEX TIMESTAMP TIMESTAMPADD TIMESTAMPDIFF TIMESTAMP_MICROS TIMESTAMP_MILLIS
+    TIMESTAMP_SECONDS TO_DATE TO_TIMESTAMP TRANSLATE TRIM TRUNC TRY_CAST UCASE UNIX_DATE UNIX_MICROS
+    UNIX_MILLIS UNIX_SECONDS UNIX_TIMESTAMP UPPER WEEKDAY WEEKOFYEAR YEAR""".split()
 )
 """Every function of the built-in set, by its names in SQL; operators are not functions."""
 
@@ -157,9 +158,10 @@ _NONDETERMINISTIC = (
     exp.Shuffle,
 )
 _NONDETERMINISTIC_NAMES = frozenset(
-    """NOW CURDATE CURRENT_DATE CURRENT_TIMESTAMP CURRENT_TIME LOCALTIMESTAMP RAND RANDOM RANDN RANDSTR UNIFORM UUID
-    SHUFFLE MONOTONICALLY_INCREASING_ID SPARK_PARTITION_ID INPUT_FILE_NAME INPUT_FILE_BLOCK_START
-    INPUT_FILE_BLOCK_LENGTH CURRENT_USER SESSION_USER USER CURRENT_DATABASE CURRENT_CATALOG""".split()
+    """NOW CURDATE CURRENT_DATE CURRENT_TIMESTAMP CURRENT_TIME LOCALTIMESTAMP RAND RANDOM RANDN RANDSTR
+    UNIFORM UUID SHUFFLE MONOTONICALLY_INCREASING_ID SPARK_PARTITION_ID INPUT_FILE_NAME
+    INPUT_FILE_BLOCK_START INPUT_FILE_BLOCK_LENGTH CURRENT_USER SESSION_USER USER CURRENT_DATABASE
+    CURRENT_CATALOG""".split()
 )
 
 _EXTRACTS = {
@@ -202,7 +204,7 @@ def call_of(node: exp.Expression) -> Call | None:
     """
     shape = _SHAPES.get(type(node))
     if shape is not None:
-        if isinstance(node, (exp.Log,)) and node.args.get("expression") is None:
+        if isinstance(node, exp.Log) and node.args.get("expression") is None:
             return Call("LN", (node.this,))
         args: list[exp.Expression] = []
         for key in shape[1]:
@@ -251,8 +253,9 @@ def _construct(node: exp.Expression) -> Call | None:
             return None
         return Call("IN", (node.this, *node.expressions))
     if isinstance(node, exp.Like):
-        return None if isinstance(node.expression, (exp.Any, exp.All)) else Call("LIKE", (node.this, node.expression))
-    if isinstance(node, exp.Escape) and isinstance(node.this, (exp.Like, exp.ILike)) and node.expression.is_string:
+        quantified = isinstance(node.expression, (exp.Any, exp.All))
+        return None if quantified else Call("LIKE", (node.this, node.expression))
+    if isinstance(node, exp.Escape) and isinstance(node.this, (exp.Like, exp.ILike)):
         name = "ILIKE" if isinstance(node.this, exp.ILike) else "LIKE"
         return Call(name, (node.this.this, node.this.expression), node.expression.name)
     if isinstance(node, exp.Case):
@@ -324,7 +327,9 @@ def _date_call(node: exp.Expression) -> Call | None:
     if isinstance(node, (exp.TimestampTrunc, exp.DateTrunc)):
         name = "DATE_TRUNC" if isinstance(node, exp.TimestampTrunc) else "TRUNC"
         unit = node.args.get("unit")
-        return Call(name, (node.this,), unit.name.upper()) if isinstance(unit, (exp.Var, exp.Literal)) else None
+        return (
+            Call(name, (node.this,), unit.name.upper()) if isinstance(unit, (exp.Var, exp.Literal)) else None
+        )
     if isinstance(node, exp.DateDiff):
         sides = (_undated(node.this), _undated(node.expression))
         unit = node.args.get("unit")
@@ -357,7 +362,7 @@ def nondeterministic(node: exp.Expression) -> Diagnostic:
     name = node.name.upper() if isinstance(node, exp.Anonymous) else node.sql("spark")
     return Diagnostic(
         "NONDETERMINISTIC",
-        f"{name.removesuffix('()')} has no single value: an answer is a function of the streams and of application time",
+        f"{name.removesuffix('()')} has no single value: only the streams and application time decide an answer",
         help="use the stream's own TS, or NOW in a predicate, instead of a clock or a random number",
     )
 
