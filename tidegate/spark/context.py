@@ -1,0 +1,158 @@
+"""The Spark session Tidegate runs on: quiet, in UTC, with workers that run this interpreter."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tidegate.errors import Diagnostic
+
+_QUIET = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+
+
+def spark_session(
+    master: str | None = None,
+    spark: SparkSession | None = None,
+    packages: Sequence[str] = (),
+    verbose: bool = False,
+) -> SparkSession:
+    """A given session as it is, the running one, or a new one at `master` (default: every core of this machine).
+
+    `packages` are connector coordinates (Kafka, Delta, …) that Spark fetches by name at start. Unless `verbose`,
+    what the JVM writes goes to a file in the directory for temporary files: errors reach Python as exceptions.
+    """
+    if spark is not None:
+        return spark
+    running = SparkSession.getActiveSession()
+    if running is not None and master is None and not packages:
+        return running
+    # Workers must run the interpreter that holds the packages, not the first python3 on the path.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.appName("tidegate").master(master or "local[*]")
+    for name, value in _settings(master or "local[*]", verbose).items():
+        builder = builder.config(name, value)
+    if packages:
+        builder = builder.config("spark.jars.packages", ",".join(packages))
+    if verbose:
+        return builder.getOrCreate()
+    with _quiet_launch() as log:
+        try:
+            session = builder.getOrCreate()
+        except Exception as problem:
+            tail = log.read_text(errors="replace")[-2000:]
+            raise Diagnostic(
+                "SPARK_START",
+                f"Spark did not start: {problem}\n{tail}".rstrip(),
+                help="Spark 4.3 needs a full Java runtime, version 17 or later; set JAVA_HOME to it",
+            ) from problem
+    return session
+
+
+def cores(spark: SparkSession) -> int:
+    """How many tasks run at the same time."""
+    return max(1, int(spark.conf.get("spark.tidegate.cores", None) or _default_parallelism(spark)))
+
+
+def _default_parallelism(spark: SparkSession) -> str:
+    # A Connect session has no SparkContext to ask; its shuffle partitions are the best public hint.
+    try:
+        return str(spark.sparkContext.defaultParallelism)
+    except Exception:
+        return spark.conf.get("spark.sql.shuffle.partitions") or "2"
+
+
+def _settings(master: str, verbose: bool) -> dict[str, str]:
+    local = master.startswith("local")
+    count = _local_cores(master) if local else None
+    settings = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.python.worker.reuse": "true",
+        # Re-planning between the stages of a job costs more than an epoch of a live query gains from it.
+        "spark.sql.adaptive.enabled": "false",
+        # One batch per task: kernels want whole columns, and every batch crosses the border on its own.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "2000000",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 30),
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        "spark.sql.streaming.numRecentProgressUpdates": "10",
+    }
+    if local and count is not None:
+        settings |= {
+            "spark.sql.shuffle.partitions": str(count),
+            "spark.default.parallelism": str(count),
+            "spark.driver.memory": _driver_memory(),
+            "spark.driver.host": "localhost",
+            "spark.driver.bindAddress": "127.0.0.1",
+            # Tasks already use every core; threads of a task beside them would only get in each other's way.
+            "spark.executorEnv.POLARS_MAX_THREADS": "1",
+            "spark.executorEnv.NUMBA_NUM_THREADS": "1",
+        }
+    if not verbose:
+        settings["spark.log.level"] = "ERROR"
+        settings["spark.driver.extraJavaOptions"] = (
+            f"-Dlog4j2.configurationFile={_log_configuration().as_uri()}"
+        )
+    return settings
+
+
+def _local_cores(master: str) -> int:
+    """The cores a local master names.
+
+    >>> _local_cores("local[3]"), _local_cores("local[4, 2]"), _local_cores("local")
+    (3, 4, 1)
+    """
+    if "[" not in master:
+        return 1
+    count = master.split("[")[1].rstrip("]").split(",")[0].strip()
+    return (os.cpu_count() or 1) if count == "*" else int(count)
+
+
+def _driver_memory() -> str:
+    """A quarter of the machine, from 1 to 8 GB: the kernels' memory is outside the JVM and needs room, too."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return f"{max(1024, min(8192, total // (4 << 20)))}m"
+
+
+def _log_configuration() -> Path:
+    path = Path(tempfile.gettempdir()) / f"tidegate-log4j2-{os.getuid()}.properties"
+    if not path.exists() or path.read_text() != _QUIET:
+        part = path.with_suffix(f".{os.getpid()}")
+        part.write_text(_QUIET)
+        part.replace(path)
+    return path
+
+
+@contextmanager
+def _quiet_launch() -> Iterator[Path]:
+    """Let the JVM that is launched inside inherit a file as its standard output and error.
+
+    The JVM prints to them before any logging configuration is read, and no option silences that.
+    """
+    handle, name = tempfile.mkstemp(prefix="tidegate-jvm-", suffix=".log")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = os.dup(1), os.dup(2)
+    os.dup2(handle, 1)
+    os.dup2(handle, 2)
+    try:
+        yield Path(name)
+    finally:
+        os.dup2(saved[0], 1)
+        os.dup2(saved[1], 2)
+        for descriptor in (*saved, handle):
+            os.close(descriptor)
