@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import tomllib
@@ -136,3 +137,37 @@ def test_the_commands_of_the_readme_exist() -> None:
     )
     assert {"run", "test"} <= named, "README.md must give the two commands: make run, make test"
     assert named <= make_targets()
+
+
+def fake_java(home: Path, version: str, status: int = 0) -> Path:
+    """A home of Java that can only say its version."""
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\nexit {status}\n")
+    java.chmod(0o755)
+    return home
+
+
+def found_java(java_home: Path, on_path: Path) -> str:
+    environment = {"JAVA_HOME": str(java_home), "PATH": f"{on_path / 'bin'}:{os.environ['PATH']}"}
+    command = [str(ROOT / "scripts" / "setup.sh"), "java"]
+    return subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("version", "status", "taken"),
+    [
+        ("17.0.15", 0, True),
+        ("25", 0, True),
+        ("11.0.2", 0, False),
+        ("1.8.0_402", 0, False),
+        ("21.0.1", 1, False),
+    ],
+    ids=["oldest", "new", "old", "very-old", "stripped"],
+)
+def test_java_home_is_taken_only_if_spark_can_use_it(
+    tmp_path: Path, version: str, status: int, taken: bool
+) -> None:
+    given = fake_java(tmp_path / "given", version, status)
+    on_path = fake_java(tmp_path / "path", "17.0.1")
+    assert found_java(given, on_path) == str(given if taken else on_path)
