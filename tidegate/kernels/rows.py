@@ -15,8 +15,32 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import polars as pl
+import pyarrow as pa
+
+from tidegate.time import MAX
+from tidegate.types import Row, Schema, Type, normalize
 
 Frame = pl.DataFrame
+
+VALIDITY = ("ts", "te", "n")
+"""The columns of a chunk that are not payload."""
+
+_SIMPLE: dict[str, pl.DataType] = {
+    "VOID": pl.Null(),
+    "BOOLEAN": pl.Boolean(),
+    "TINYINT": pl.Int8(),
+    "SMALLINT": pl.Int16(),
+    "INT": pl.Int32(),
+    "BIGINT": pl.Int64(),
+    "FLOAT": pl.Float32(),
+    "DOUBLE": pl.Float64(),
+    "STRING": pl.String(),
+    "BINARY": pl.Binary(),
+    "DATE": pl.Date(),
+    "TIMESTAMP": pl.Datetime("us", "UTC"),
+    "TIMESTAMP_NTZ": pl.Datetime("us"),
+    "INTERVAL": pl.Duration("us"),
+}
 
 
 @dataclass(frozen=True)
@@ -47,10 +71,261 @@ State = Mapping[str, Table]
 class Kernel(Protocol):
     """An operator's physical form."""
 
-    layout: Mapping[str, Layout]
+    @property
+    def layout(self) -> Mapping[str, Layout]:
+        """How each state table is restored from its log."""
 
     def initial(self) -> State:
         """The state before any row."""
 
     def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
         """Consume the inputs' chunks of the epoch that ends before `upto`; return new state and own chunk."""
+
+
+def dtype(type_: Type) -> pl.DataType:
+    """The Polars type that holds a Spark SQL type; a MAP is a list of key-value pairs.
+
+    >>> dtype(Type("ARRAY", (Type("INT"),)))
+    List(Int32)
+    """
+    if type_.name == "DECIMAL":
+        return pl.Decimal(type_.params[0], type_.params[1])
+    if type_.name == "ARRAY":
+        return pl.List(dtype(type_.params[0]))
+    if type_.name == "STRUCT":
+        return pl.Struct([pl.Field(name, dtype(t)) for name, t in type_.params])
+    if type_.name == "MAP":
+        key, value = type_.params
+        return pl.List(pl.Struct([pl.Field("key", dtype(key)), pl.Field("value", dtype(value))]))
+    return _SIMPLE[type_.name]
+
+
+def columns(count: int, prefix: str = "c") -> list[str]:
+    """The names of payload columns.
+
+    >>> columns(2)
+    ['c0', 'c1']
+    """
+    return [f"{prefix}{i}" for i in range(count)]
+
+
+def payload_types(schema: Schema) -> dict[str, pl.DataType]:
+    """Name and Polars type of each payload column."""
+    return {f"c{i}": dtype(f.type) for i, f in enumerate(schema)}
+
+
+def empty(types: Mapping[str, pl.DataType], *ints: str) -> Frame:
+    """A frame without rows: the typed columns, then Int64 columns."""
+    return pl.DataFrame(schema={**types, **dict.fromkeys(ints, pl.Int64())})
+
+
+def empty_chunk(schema: Schema) -> Frame:
+    """A chunk without rows."""
+    return empty(payload_types(schema), *VALIDITY)
+
+
+def table(rows: Frame) -> Table:
+    """A state table of which nothing is logged yet."""
+    return Table(rows, rows.clear())
+
+
+def consolidate(frame: Frame) -> Frame:
+    """Rows equal in everything but n become one; zeros vanish.
+
+    >>> consolidate(pl.DataFrame({"c0": [7, 7, 8], "te": [9, 9, 9], "n": [1, -1, 2]})).rows()
+    [(8, 9, 2)]
+    """
+    keys = [c for c in frame.columns if c != "n"]
+    if frame.height < 2 or not keys:
+        total = frame.select(pl.col("n").sum()) if frame.height > 1 else frame
+        return total.filter(pl.col("n") != 0)
+    summed = frame.group_by(keys).agg(pl.col("n").sum())
+    return summed.filter(pl.col("n") != 0).select(frame.columns)
+
+
+def accumulate(rows: Frame, delta: Frame) -> Frame:
+    """`consolidate(rows + delta)`, at the price of the delta: only what a negative row meets is regrouped.
+
+    >>> old = pl.DataFrame({"c0": [1, 2], "n": [1, 1]})
+    >>> sorted(accumulate(old, pl.DataFrame({"c0": [2, 3], "n": [-1, 1]})).rows())
+    [(1, 1), (3, 1)]
+    """
+    if delta.is_empty():
+        return rows
+    both = pl.concat([rows, delta])
+    if both.n_chunks() > 16:
+        both = both.rechunk()
+    keys = [c for c in rows.columns if c != "n"]
+    negative = delta.filter(pl.col("n") < 0)
+    if negative.is_empty():
+        return both
+    if not keys or 4 * negative.height > both.height:
+        return consolidate(both)
+    touched = negative.select(keys).unique()
+    met = both.join(touched, on=keys, how="semi", nulls_equal=True)
+    return pl.concat([both.join(touched, on=keys, how="anti", nulls_equal=True), consolidate(met)])
+
+
+def replace_latest(rows: Frame, delta: Frame, keys: Sequence[str]) -> Frame:
+    """The table after its keyed rows were logged anew: the delta's row is in force, or gone where n = 0."""
+    if delta.is_empty():
+        return rows
+    fresh = delta.filter(pl.col("n") != 0)
+    if rows.is_empty():
+        return fresh
+    kept = rows.join(delta.select(keys), on=list(keys), how="anti", nulls_equal=True)
+    return pl.concat([kept, fresh]).rechunk()
+
+
+def restore(layout: Layout, log: Sequence[Frame], upto: int) -> Frame:
+    """The table that a log, in order of its epochs, stands for at `upto`."""
+    rows = pl.concat(list(log))
+    if layout.latest_by:
+        # An epoch logs a key at most once, so the last of equal keys is the latest.
+        keys = list(layout.latest_by)
+        latest = rows.unique(subset=keys, keep="last", maintain_order=True)
+        return latest.filter(pl.col("n") != 0)
+    return consolidate(expire(rows, upto))
+
+
+def expire(rows: Frame, upto: int) -> Frame:
+    """Without the rows that can no longer matter once `upto` is reached."""
+    return rows.filter(pl.col("te") > upto) if "te" in rows.columns else rows
+
+
+def released(held: Frame, upto: int) -> tuple[Frame, Frame]:
+    """Rows that wait for an instant, split into those that are due before `upto` and the others.
+
+    A waiting row carries `te` = its instant + 1: at W it can be dropped iff its instant is before W.
+    """
+    due = pl.col("te") <= upto
+    return held.filter(due), held.filter(~due)
+
+
+def snapshot(chunks: Sequence[Frame], instant: int, schema: Schema) -> dict[Row, int]:
+    """The bag valid at an instant, as rows with their multiplicities.
+
+    >>> from tidegate.types import INT, Field
+    >>> rows = pl.DataFrame({"c0": [7, 7], "ts": [0, 5], "te": [9, MAX], "n": [2, -1]})
+    >>> snapshot([rows], 6, (Field("a", INT),))
+    {(7,): 1}
+    """
+    names = columns(len(schema))
+    valid = [c.filter((pl.col("ts") <= instant) & (instant < pl.col("te"))) for c in chunks]
+    bag = consolidate(pl.concat([v.select(*names, "n") for v in valid]))
+    return dict(zip(to_rows(bag, schema), bag["n"].to_list(), strict=True))
+
+
+def change_points(chunks: Sequence[Frame]) -> list[int]:
+    """Every instant at which a snapshot may differ from the one before."""
+    points: set[int] = set()
+    for chunk in chunks:
+        points.update(chunk["ts"].to_list(), chunk["te"].to_list())
+    return sorted(points - {MAX})
+
+
+def normalized(frame: Frame) -> Frame:
+    """-0.0 becomes 0.0 and NaN the one NaN, at any depth, so that equal values are equal rows."""
+    floats = [c for c, t in frame.schema.items() if _holds_float(t)]
+    return frame.with_columns(_normal(pl.col(c), frame.schema[c]).alias(c) for c in floats)
+
+
+def _holds_float(t: pl.DataType) -> bool:
+    if isinstance(t, pl.List):
+        return _holds_float(t.inner)  # type: ignore[arg-type]
+    if isinstance(t, pl.Struct):
+        return any(_holds_float(f.dtype) for f in t.fields)  # type: ignore[arg-type]
+    return t.is_float()
+
+
+def _normal(value: pl.Expr, t: pl.DataType) -> pl.Expr:
+    if isinstance(t, pl.List):
+        return value.list.eval(_normal(pl.element(), t.inner))  # type: ignore[arg-type]
+    if isinstance(t, pl.Struct):
+        parts = [
+            _normal(value.struct.field(f.name), f.dtype).alias(f.name)  # type: ignore[arg-type]
+            for f in t.fields
+        ]
+        return pl.when(value.is_not_null()).then(pl.struct(parts))
+    if t.is_float():
+        zero, nan = pl.lit(0.0, dtype=t), pl.lit(float("nan"), dtype=t)
+        return pl.when(value == 0).then(zero).when(value.is_nan()).then(nan).otherwise(value)
+    return value
+
+
+def from_arrow(data: pa.Table | pa.RecordBatch, schema: Schema) -> Frame:
+    """A chunk from Arrow columns `c0`, …, `ts`, `te`, `n` (and `seq`), values normalized."""
+    frame = pl.from_arrow(data)
+    assert isinstance(frame, pl.DataFrame)
+    types = payload_types(schema)
+    return normalized(frame.with_columns(pl.col(c).cast(t) for c, t in types.items() if frame.schema[c] != t))
+
+
+def to_arrow(frame: Frame) -> pa.Table:
+    """The chunk as Arrow columns with plain (not view) strings, as Spark reads them."""
+    return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def to_rows(frame: Frame, schema: Schema) -> list[Row]:
+    """The payload as Python rows of `tidegate.types.Value`s."""
+    if not schema:
+        return [()] * frame.height
+    values = [
+        [_value(v, f.type) for v in frame[f"c{i}"].to_list()] for i, f in enumerate(schema)
+    ]
+    return list(zip(*values, strict=True))
+
+
+def from_rows(
+    rows: Sequence[Row], schema: Schema, validity: Sequence[tuple[int, ...]], ints: Sequence[str] = VALIDITY
+) -> Frame:
+    """A chunk of Python rows, each with its (ts, te, n).
+
+    >>> from tidegate.types import INT, Field
+    >>> from_rows([(7,)], (Field("a", INT),), [(0, 5, 1)]).rows()
+    [(7, 0, 5, 1)]
+    """
+    data = [
+        pl.Series(f"c{i}", [_plain(r[i], f.type) for r in rows], dtype=dtype(f.type), strict=False)
+        for i, f in enumerate(schema)
+    ]
+    data += [pl.Series(name, [v[i] for v in validity], dtype=pl.Int64()) for i, name in enumerate(ints)]
+    return normalized(pl.DataFrame(data))
+
+
+def column_values(series: pl.Series, type_: Type) -> list[object]:
+    """A column as a list of `tidegate.types.Value`s."""
+    return [_value(v, type_) for v in series.to_list()]
+
+
+def column_from_values(name: str, values: Sequence[object], type_: Type) -> pl.Series:
+    """The inverse of `column_values`."""
+    return pl.Series(name, [_plain(v, type_) for v in values], dtype=dtype(type_), strict=False)
+
+
+def _value(value: object, t: Type) -> object:
+    if value is None:
+        return None
+    if t.name == "ARRAY":
+        return tuple(_value(v, t.params[0]) for v in value)  # type: ignore[attr-defined]
+    if t.name == "STRUCT":
+        assert isinstance(value, dict)
+        return tuple(_value(value[name], m) for name, m in t.params)
+    if t.name == "MAP":
+        key, item = t.params
+        return tuple((_value(p["key"], key), _value(p["value"], item)) for p in value)  # type: ignore[attr-defined]
+    return normalize(value)
+
+
+def _plain(value: object, t: Type) -> object:
+    if value is None:
+        return None
+    if t.name == "ARRAY":
+        return [_plain(v, t.params[0]) for v in value]  # type: ignore[attr-defined]
+    if t.name == "STRUCT":
+        return {name: _plain(v, m) for (name, m), v in zip(t.params, value, strict=True)}  # type: ignore[call-overload]
+    if t.name == "MAP":
+        key, item = t.params
+        pairs = value.items() if isinstance(value, dict) else value
+        return [{"key": _plain(k, key), "value": _plain(v, item)} for k, v in pairs]  # type: ignore[attr-defined]
+    return value

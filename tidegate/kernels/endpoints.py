@@ -1,0 +1,245 @@
+"""Moving the ends of validity: window sizes, slides, and the split of long rows into chronons.
+
+All of it is linear in the rows, so signed rows need no care; a row that is to be shown later is held back until the
+epoch passes that instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from tidegate.errors import Diagnostic, Kind
+from tidegate.kernels.rows import (
+    Frame,
+    Layout,
+    State,
+    Table,
+    accumulate,
+    columns,
+    consolidate,
+    empty,
+    expire,
+    payload_types,
+    released,
+    table,
+)
+from tidegate.kernels.sweep import net
+from tidegate.time import MAX, MIN
+from tidegate.types import Schema
+
+SPLIT_LIMIT = 5_000_000
+"""Rows that one step may split into chronons."""
+
+
+def moved(instant: pl.Expr, by: int) -> pl.Expr:
+    """`time.add` on columns: MIN and MAX stay, what passes the end of time stops there."""
+    stays = (instant == MIN) | (instant > MAX - by)
+    return pl.when(instant == MIN).then(instant).when(stays).then(MAX).otherwise(instant + by)
+
+
+def aligned(instant: pl.Expr, step: int) -> pl.Expr:
+    """`time.next_multiple` on columns: the first multiple of `step` that is not before the instant."""
+    if step == 1:
+        return instant
+    rest = instant % step  # Polars' remainder may have either sign; only its class counts here.
+    gap = (pl.lit(step, dtype=pl.Int64) - rest) % step
+    gap = pl.when(gap < 0).then(gap + step).otherwise(gap)
+    return pl.when((instant == MIN) | (instant == MAX)).then(instant).otherwise(
+        pl.when(instant > MAX - step).then(MAX).otherwise(instant + gap)
+    )
+
+
+@dataclass(frozen=True)
+class AlignKernel:
+    """Both ends of each row move up to the next multiple of `step`; a row that vanishes by this is never seen.
+
+    State: `held` are the rows whose start is not before W; `end` is where they will end.
+    """
+
+    schema: Schema
+    step_ticks: int
+    layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layout", {"held": Layout((), tuple(columns(len(self.schema))))})
+
+    def initial(self) -> State:
+        return {"held": table(empty(payload_types(self.schema), "te", "end", "n"))}
+
+    def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
+        rows = chunks[0].with_columns(aligned(pl.col("ts"), self.step_ticks), aligned(pl.col("te"), self.step_ticks))
+        return hold(state, "held", rows, columns(len(self.schema)), upto)
+
+
+def hold(state: State, name: str, rows: Frame, payload: Sequence[str], upto: int) -> tuple[State, Frame]:
+    """Emit the rows that start before `upto`, the waiting ones among them; keep the others waiting."""
+    rows = rows.filter(pl.col("ts") < pl.col("te")).select(*payload, "ts", "te", "n")
+    at_once = pl.col("ts") < upto
+    later = rows.filter(~at_once & (pl.col("ts") < MAX)).select(
+        *payload, (pl.col("ts") + 1).alias("te"), pl.col("te").alias("end"), "n"
+    )
+    later = consolidate(later)
+    due, rest = released(state[name].rows, upto)
+    due = due.select(*payload, (pl.col("te") - 1).alias("ts"), pl.col("end").alias("te"), "n")
+    return {name: Table(accumulate(rest, later), later)}, pl.concat([rows.filter(at_once), due])
+
+
+@dataclass(frozen=True)
+class TimeWindowKernel:
+    """`RANGE size SLIDE slide`: (e, t) is valid in [t, t + size), both ends moved up to a multiple of slide.
+
+    Over a derived stream (`chronon` given) the definition holds at every instant t = k * chronon at which a row
+    is valid. If the chronon divides the size, the copies [t, t + size) of one row follow each other seamlessly in
+    size / chronon layers, so that many rows suffice however long the row lasts. Otherwise there is one
+    copy per instant. State: `held` rows that start later; `open` rows still to be split (see `SplitKernel`).
+    """
+
+    schema: Schema
+    size: int | None
+    slide: int = 1
+    chronon: int | None = None
+    layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        payload = tuple(columns(len(self.schema)))
+        layout = {"held": Layout((), payload)}
+        if not self._layered:
+            layout |= SplitKernel(self.schema, self.chronon or 1).layout
+        object.__setattr__(self, "layout", layout)
+
+    @property
+    def _layered(self) -> bool:
+        """Whether no split into single instants is needed."""
+        return self.chronon is None or (self.size is not None and self.size % self.chronon == 0)
+
+    def initial(self) -> State:
+        state = dict(AlignKernel(self.schema, 1).initial())
+        if not self._layered:
+            state |= SplitKernel(self.schema, self.chronon or 1).initial()
+        return state
+
+    def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
+        (rows,) = chunks
+        after: dict[str, Table] = {}
+        if self.chronon is not None and self._layered:
+            assert self.size is not None
+            rows = _layers(rows, self.size, self.chronon)
+        else:
+            if self.chronon is not None:
+                split, rows = SplitKernel(self.schema, self.chronon).step(state, chunks, upto)
+                after |= split
+            end = pl.lit(MAX, dtype=pl.Int64) if self.size is None else moved(pl.col("ts"), self.size)
+            rows = rows.with_columns(te=end)
+        rows = rows.with_columns(aligned(pl.col("ts"), self.slide), aligned(pl.col("te"), self.slide))
+        held, out = hold(state, "held", rows, columns(len(self.schema)), upto)
+        return after | dict(held), out
+
+
+def _layers(rows: Frame, size: int, chronon: int) -> Frame:
+    """The sum of [t, t + size) over the multiples t of the chronon in [ts, te), as few rows as possible.
+
+    With t1 the first of k instants and r = size / chronon: layer j < min(k, r) is
+    [t1 + j * chronon, t1 + j * chronon + size * ceil((k - j) / r)).
+    """
+    rows = rows.with_columns(first=aligned(pl.col("ts"), chronon), stop=aligned(pl.col("te"), chronon))
+    rows = rows.filter(pl.col("first") < pl.col("stop"))
+    if rows.is_empty():
+        return rows
+    if rows["first"].min() == MIN:
+        raise Diagnostic(
+            "WINDOW_OVER_RELATION",
+            "a window counts the instants of its input, but a row of it is valid from the beginning of time",
+            help="window the stream before it meets the table",
+        )
+    r = size // chronon
+    endless = rows["stop"].to_numpy() == MAX
+    first = rows["first"].to_numpy()
+    count = np.where(endless, r, (rows["stop"].to_numpy() - np.where(endless, 0, first)) // chronon)
+    layers = np.minimum(count, r)
+    _refuse_if_too_many(int(layers.sum()), chronon)
+    index = np.repeat(np.arange(rows.height), layers)
+    j = np.arange(len(index)) - np.repeat(np.cumsum(layers) - layers, layers)
+    start = first[index] + j * chronon
+    length = -((j - count[index]) // r) * size
+    end = np.where(endless[index], MAX, start + length)
+    return rows[index].with_columns(ts=pl.Series(start), te=pl.Series(end))
+
+
+def _refuse_if_too_many(rows: int, chronon: int) -> None:
+    if rows > SPLIT_LIMIT:
+        raise Diagnostic(
+            "WINDOW_SPLIT_TOO_LARGE",
+            f"a window over a derived stream would split its rows into {rows:,} instants of {chronon:,} tick(s)",
+            help="declare a coarser granularity, or window the changes: ISTREAM(…)",
+            kind=Kind.UNSUPPORTED,
+        )
+
+
+def chronons_of(rows: Frame, chronon: int) -> Frame:
+    """Each row as single instants [t, t + 1), t the multiples of the chronon in its validity."""
+    rows = rows.with_columns(first=aligned(pl.col("ts"), chronon), stop=aligned(pl.col("te"), chronon))
+    rows = rows.filter(pl.col("first") < pl.col("stop"))
+    first, stop = rows["first"].to_numpy(), rows["stop"].to_numpy()
+    if len(first) and (first.min() == MIN or stop.max() == MAX):
+        raise Diagnostic(
+            "ENDLESS_INSTANTS",
+            "a row that has no known end (or beginning) stands for endlessly many instants",
+            help="give the input a bounded window, or stop the query at an instant",
+            kind=Kind.UNSUPPORTED,
+        )
+    count = (stop - first) // chronon
+    _refuse_if_too_many(int(count.sum()), chronon)
+    index = np.repeat(np.arange(rows.height), count)
+    at = first[index] + (np.arange(len(index)) - np.repeat(np.cumsum(count) - count, count)) * chronon
+    return rows[index].drop("first", "stop").with_columns(ts=pl.Series(at), te=pl.Series(at + 1))
+
+
+@dataclass(frozen=True)
+class SplitKernel:
+    """The input's snapshot at each multiple of `chronon`, as instants; nothing in between (`RSTREAM(q) EVERY p`).
+
+    State: `open` are the rows still valid at W, consolidated; `clock` is W.
+    """
+
+    schema: Schema
+    chronon: int
+    layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        by = tuple(columns(len(self.schema)))
+        object.__setattr__(self, "layout", {"open": Layout((), by), "clock": Layout(("g",))})
+
+    def initial(self) -> State:
+        return {
+            "open": table(empty(payload_types(self.schema), "te", "n")),
+            "clock": table(empty({}, "g", "at", "n")),
+        }
+
+    def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
+        payload = columns(len(self.schema))
+        clock = state["clock"].rows
+        new = chunks[0].select(*payload, "ts", "te", "n")
+        old = state["open"].rows
+        if clock.height:
+            began = pl.lit(clock["at"][0], dtype=pl.Int64).alias("ts")
+            due = pl.concat([old.select(*payload, began, "te", "n"), new])
+        else:
+            due = new
+        clipped = due.with_columns(te=pl.min_horizontal("te", pl.lit(upto, dtype=pl.Int64)))
+        clipped = clipped.filter(pl.col("ts") < pl.col("te"))
+        if (clipped["n"] < 0).any():
+            # A row and its retraction would each be split to the end of the epoch, only to cancel out.
+            clipped = net(clipped, payload)
+            clipped = clipped.with_columns(te=pl.min_horizontal("te", pl.lit(upto, dtype=pl.Int64)))
+        instants = consolidate(chronons_of(clipped, self.chronon))
+        delta = consolidate(expire(new, upto).select(*payload, "te", "n"))
+        now = pl.DataFrame({"g": [0], "at": [upto], "n": [1]})
+        after = {
+            "open": Table(accumulate(expire(old, upto), delta), delta),
+            "clock": Table(now, now),
+        }
+        return after, instants

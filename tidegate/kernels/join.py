@@ -1,0 +1,165 @@
+"""The bilinear join (SPEC section 3): payloads concatenated, intervals intersected, multiplicities multiplied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import polars as pl
+from sqlglot import exp
+
+from tidegate.algebra.expressions import conjoin, conjuncts, references, shift
+from tidegate.algebra.operators import Join
+from tidegate.kernels.expressions import Functions, Scalar, type_of
+from tidegate.kernels.pairs import starting_inside
+from tidegate.kernels.rows import (
+    Frame,
+    Layout,
+    State,
+    Table,
+    accumulate,
+    columns,
+    consolidate,
+    dtype,
+    empty,
+    empty_chunk,
+    expire,
+    payload_types,
+    table,
+)
+from tidegate.time import MIN
+from tidegate.types import BOOLEAN, Schema, Type
+
+
+@dataclass(frozen=True)
+class EquiKey:
+    """A conjunct `left = right` (or `left <=> right`) whose sides read one input each; both see their own input."""
+
+    left: exp.Expression
+    right: exp.Expression
+    type: Type
+    null_safe: bool
+
+
+def split_predicate(node: Join) -> tuple[tuple[EquiKey, ...], exp.Expression | None]:
+    """The equi-keys of a join and what remains of its predicate.
+
+    Sides of different types stay in the predicate: which common type they are compared in is not the join's affair.
+    """
+    width = len(node.left.schema)
+    keys: list[EquiKey] = []
+    rest: list[exp.Expression] = []
+    for part in conjuncts(node.predicate):
+        key = _equi_key(part, width, node)
+        if key is None:
+            rest.append(part)
+        else:
+            keys.append(key)
+    return tuple(keys), conjoin(rest)
+
+
+def _equi_key(part: exp.Expression, width: int, node: Join) -> EquiKey | None:
+    while isinstance(part, exp.Paren):
+        part = part.this
+    if not isinstance(part, exp.EQ | exp.NullSafeEQ):
+        return None
+    a, b = part.this, part.expression
+    reads_a, reads_b = references(a), references(b)
+    if not reads_a or not reads_b:
+        return None
+    if min(reads_a) >= width and max(reads_b) < width:
+        a, b, reads_a, reads_b = b, a, reads_b, reads_a
+    if max(reads_a) >= width or min(reads_b) < width:
+        return None
+    b = shift(b, -width)
+    left, right = type_of(a, node.left.schema), type_of(b, node.right.schema)
+    if left is None or left != right or left.name == "MAP":
+        return None
+    return EquiKey(a, b, left, isinstance(part, exp.NullSafeEQ))
+
+
+@dataclass(frozen=True)
+class JoinKernel:
+    """`snapshot(join, t) = snapshot(left, t) x snapshot(right, t)`, filtered by the predicate.
+
+    Per epoch: new left x (old + new right) + old left x new right, where of each pair the row that starts
+    later is a new one. State: both sides, keys as helper columns `k0`, …, until te <= W; rows in force are
+    consolidated, so retractions do not pile up.
+    """
+
+    left: Schema
+    right: Schema
+    keys: tuple[EquiKey, ...] = ()
+    residual: exp.Expression | None = None
+    functions: Functions = field(default_factory=dict, compare=False)
+    layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        by = tuple(columns(len(self.keys), "k"))
+        object.__setattr__(self, "layout", {"left": Layout((), by), "right": Layout((), by)})
+
+    @property
+    def schema(self) -> Schema:
+        return self.left + self.right
+
+    @cached_property
+    def matches(self) -> Scalar:
+        assert self.residual is not None
+        return Scalar(self.residual, self.schema, BOOLEAN, self.functions)
+
+    def initial(self) -> State:
+        keys = {f"k{i}": dtype(k.type) for i, k in enumerate(self.keys)}
+        sides = {"left": self.left, "right": self.right}
+        return {s: table(empty({**payload_types(f), **keys}, "te", "n")) for s, f in sides.items()}
+
+    def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
+        old = [state[s].rows.with_columns(ts=pl.lit(MIN, dtype=pl.Int64)) for s in ("left", "right")]
+        new = [self._keyed(chunk, i) for i, chunk in enumerate(chunks)]
+        order = new[0].columns
+        both = [pl.concat([o.select(order), n.select(order)]) for o, n in zip(old, new, strict=True)]
+        keys = columns(len(self.keys), "k")
+        found: list[Frame] = []
+        # The later start belongs to a new row: a right one (ties included), or a left one.
+        for a, b in starting_inside(both[0], new[1], keys, strict=False):
+            found.extend(self._joined(a, b))
+        for b, a in starting_inside(both[1], new[0], keys, strict=True):
+            found.extend(self._joined(a, b))
+        tables = {s: _kept(state[s].rows, n, upto) for s, n in zip(("left", "right"), new, strict=True)}
+        return tables, pl.concat(found) if found else empty_chunk(self.schema)
+
+    def _keyed(self, chunk: Frame, side: int) -> Frame:
+        schema = (self.left, self.right)[side]
+        rows = chunk.select(*columns(len(schema)), "ts", "te", "n")
+        sides = [(k.left, k.right)[side] for k in self.keys]
+        values = [
+            Scalar(e, schema, k.type, self.functions)(rows).alias(f"k{i}")
+            for i, (e, k) in enumerate(zip(sides, self.keys, strict=True))
+        ]
+        rows = rows.with_columns(values)
+        # NULL = anything is not true: such a row never finds a partner.
+        strict = [f"k{i}" for i, k in enumerate(self.keys) if not k.null_safe]
+        return rows.drop_nulls(strict) if strict else rows
+
+    def _joined(self, a: Frame, b: Frame) -> Iterator[Frame]:
+        shifted = [pl.col(f"c{i}").alias(f"c{i + len(self.left)}") for i in range(len(self.right))]
+        pair = pl.concat(
+            [
+                a.select(*columns(len(self.left)), "ts", "te", "n"),
+                b.select(*shifted, pl.col("ts").alias("ts2"), pl.col("te").alias("te2"), pl.col("n").alias("n2")),
+            ],
+            how="horizontal",
+        )
+        if self.residual is not None:
+            pair = pair.filter(self.matches(pair))
+        yield pair.select(
+            *columns(len(self.schema)),
+            ts=pl.max_horizontal("ts", "ts2"),
+            te=pl.min_horizontal("te", "te2"),
+            n=pl.col("n") * pl.col("n2"),
+        )
+
+
+def _kept(rows: Frame, new: Frame, upto: int) -> Table:
+    delta = consolidate(expire(new, upto).select(rows.columns))
+    return Table(accumulate(expire(rows, upto), delta), delta)

@@ -1,0 +1,275 @@
+"""Windows that count rows (SPEC section 4): what is shown depends on which rows came after.
+
+Rows have positions 1, 2, … in their partition: by time, simultaneous raw rows by arrival (`seq`), rows of a derived
+stream, split into instants, by all their columns. Ends are not known at birth, so these windows speak in changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tidegate.kernels.endpoints import SplitKernel, moved
+from tidegate.kernels.rows import (
+    Frame,
+    Layout,
+    State,
+    Table,
+    columns,
+    consolidate,
+    empty,
+    payload_types,
+    replace_latest,
+    table,
+)
+from tidegate.time import MAX
+from tidegate.types import Schema
+
+Ints = npt.NDArray[np.int64]
+
+
+def arrivals(rows: Frame, payload: Sequence[str]) -> Frame:
+    """The rows as single arrivals in order: a row of multiplicity n comes n times."""
+    if rows.height and rows["n"].max() != 1:
+        rows = rows[np.repeat(np.arange(rows.height), rows["n"].to_numpy())]
+    # Without arrival order the columns decide, NULLs first (SPEC section 4).
+    order = ["ts", "seq"] if "seq" in rows.columns else ["ts", *payload]
+    return rows.sort(order, nulls_last=False, maintain_order=True).select(*payload, "ts")
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """A window over positions: the arrivals of an epoch, of a raw or (`chronon` given) a derived stream."""
+
+    schema: Schema
+    partition_by: tuple[int, ...] = ()
+    chronon: int | None = None
+
+    @property
+    def payload(self) -> list[str]:
+        return columns(len(self.schema))
+
+    @property
+    def keys(self) -> list[str]:
+        """The partition's columns; without any, a constant."""
+        return [f"c{i}" for i in self.partition_by] or ["g"]
+
+    @property
+    def _split(self) -> SplitKernel:
+        return SplitKernel(self.schema, self.chronon or 1)
+
+    def _types(self) -> dict[str, pl.DataType]:
+        types = payload_types(self.schema)
+        return types if self.partition_by else {**types, "g": pl.Int64()}
+
+    def _split_layout(self) -> dict[str, Layout]:
+        if self.chronon is None:
+            return {}
+        by = tuple(f"c{i}" for i in self.partition_by)
+        return {"open": Layout((), by), "clock": Layout(("g",))}
+
+    def _split_initial(self) -> dict[str, Table]:
+        return {} if self.chronon is None else dict(self._split.initial())
+
+    def _arrivals(self, state: State, chunk: Frame, upto: int) -> tuple[dict[str, Table], Frame]:
+        after: dict[str, Table] = {}
+        if self.chronon is not None:
+            split, chunk = self._split.step(state, [chunk], upto)
+            after |= split
+        rows = arrivals(chunk, self.payload)
+        return after, rows if self.partition_by else rows.with_columns(g=pl.lit(0, dtype=pl.Int64))
+
+
+def _positioned(rows: Frame, counts: Frame, keys: Sequence[str]) -> tuple[Frame, Frame]:
+    """The arrivals sorted by partition, with positions `p`; and per partition its counts before and after.
+
+    The second frame has the keys, `before`, `after` and `offset`: where its first arrival stands in the first frame.
+    """
+    names = list(keys)
+    groups = rows.select(names).unique(maintain_order=True).with_row_index("group")
+    placed = (
+        rows.join(groups, on=names, how="left", nulls_equal=True)
+        .with_row_index("order")
+        .sort("group", "order")
+    )
+    sizes = placed.group_by("group", maintain_order=True).agg(pl.len().cast(pl.Int64).alias("size"))
+    touched = (
+        groups.join(counts, on=names, how="left", nulls_equal=True)
+        .join(sizes, on="group")
+        .sort("group")
+        .with_columns(before=pl.col("count").fill_null(0), offset=pl.col("size").cum_sum() - pl.col("size"))
+        .with_columns(after=pl.col("before") + pl.col("size"))
+    )
+    first, before = touched["offset"].to_numpy(), touched["before"].to_numpy()
+    of = placed["group"].to_numpy().astype(np.int64)
+    p = np.arange(placed.height, dtype=np.int64) - first[of] + before[of] + 1
+    return (
+        placed.drop("group", "order").with_columns(p=pl.Series(p, dtype=pl.Int64)),
+        touched.select(*names, "before", "after", "offset"),
+    )
+
+
+def _multiple(position: Ints, step: int) -> Ints:
+    return -(-position // step) * step
+
+
+@dataclass(frozen=True)
+class RowWindowKernel(_Counted):
+    """`ROWS size SLIDE slide`: with q the last multiple of slide among the positions so far, rows q - size + 1 … q.
+
+    The row at p is shown from the row at s = the next multiple of slide not below p until the one at the next
+    multiple not below p + size. State: `recent`, a ring of slots: per partition the rows that are shown or still to be shown, and
+    the last one, which tells the count; a row is gone once another takes its slot.
+    """
+
+    size: int | None = 1
+    slide: int = 1
+    layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        by = tuple(f"c{i}" for i in self.partition_by)
+        layout = {"recent": Layout((*self.keys, "slot"), by), **self._split_layout()}
+        object.__setattr__(self, "layout", layout)
+
+    def initial(self) -> State:
+        recent = empty(self._types(), "p", "slot", "n")
+        return {"recent": table(recent), **self._split_initial()}
+
+    @property
+    def _slots(self) -> int:
+        return (self.size or 0) + self.slide + 1
+
+    def _shown(self, p: Ints) -> Ints:
+        return _multiple(p, self.slide)
+
+    def _gone(self, p: Ints) -> Ints:
+        if self.size is None:
+            return np.full(len(p), MAX, np.int64)
+        return _multiple(p + self.size, self.slide)
+
+    def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
+        keys, payload = self.keys, self.payload
+        after, rows = self._arrivals(state, chunks[0], upto)
+        recent = state["recent"].rows
+        if rows.is_empty():
+            nothing = empty(payload_types(self.schema), "ts", "te", "n")
+            return {"recent": table(recent), **after}, nothing
+        counts = recent.group_by(keys).agg(pl.col("p").max().alias("count"))
+        new, touched = _positioned(rows, counts, keys)
+        old = recent.join(touched, on=keys, how="inner", nulls_equal=True)
+        fresh = new.join(touched, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        shared = [*payload, *([] if self.partition_by else ["g"]), "p", "before", "after", "offset"]
+        known = pl.concat([old.select(shared), fresh.select(shared)])
+        out = self._changes(known, new["ts"].to_numpy())
+        delta, kept = self._remember(known, recent, touched)
+        return {"recent": Table(kept, delta), **after}, out
+
+    def _changes(self, known: Frame, times: Ints) -> Frame:
+        p, before, upto = (known[c].to_numpy() for c in ("p", "before", "after"))
+        offset = known["offset"].to_numpy()
+        start, stop = self._shown(p), self._gone(p)
+
+        def time_of(position: Ints) -> Ints:
+            reached = (before < position) & (position <= upto)
+            index = np.where(reached, offset + np.minimum(position, upto) - before - 1, 0)
+            return np.where(reached, times[index], MAX)
+
+        starts, ends = time_of(start), time_of(stop)
+        was_shown = start <= before
+        opened = ~was_shown & (start <= upto) & (starts < ends)
+        closed = was_shown & (before < stop) & (stop <= upto)
+        rows = known.select(self.payload).with_columns(
+            ts=pl.Series(np.where(was_shown, ends, starts), dtype=pl.Int64),
+            te=pl.Series(np.where(was_shown, MAX, ends), dtype=pl.Int64),
+            n=pl.Series(np.where(was_shown, -1, 1), dtype=pl.Int64),
+        )
+        return rows.filter(pl.Series(opened | closed))
+
+    def _remember(self, known: Frame, recent: Frame, touched: Frame) -> tuple[Frame, Frame]:
+        p, upto = known["p"].to_numpy(), known["after"].to_numpy()
+        needed = self._shown(p) > upto if self.size is None else self._gone(p) > upto
+        live = known.filter(pl.Series(needed | (p == upto))).with_columns(
+            slot=pl.col("p") % self._slots, n=pl.lit(1, dtype=pl.Int64)
+        )
+        delta = live.filter(pl.col("p") > pl.col("before")).select(recent.columns)
+        others = recent.join(touched, on=self.keys, how="anti", nulls_equal=True)
+        return delta, pl.concat([others, live.select(recent.columns)]).rechunk()
+
+
+@dataclass(frozen=True)
+class TimeEveryRowsKernel(_Counted):
+    """`RANGE size SLIDE every ROWS`: with t' the time of the latest every-th row, the rows of (t' - size, t'].
+
+    A row with time t appears at the first such t' >= t and disappears at the first t' >= t + size. State: `counts`,
+    rows so far per partition; `waiting`, the appearances and disappearances (`at` = t or t + size) that no t' has reached.
+    """
+
+    size: int | None = 1
+    every: int = 1
+    layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        by = tuple(f"c{i}" for i in self.partition_by)
+        layout = {
+            "counts": Layout(tuple(self.keys), by),
+            "waiting": Layout((), by),
+            **self._split_layout(),
+        }
+        object.__setattr__(self, "layout", layout)
+
+    def initial(self) -> State:
+        types = self._types()
+        return {
+            "counts": table(empty({k: types[k] for k in self.keys}, "count", "n")),
+            "waiting": table(empty(types, "at", "n")),
+            **self._split_initial(),
+        }
+
+    def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
+        keys, payload = self.keys, self.payload
+        after, rows = self._arrivals(state, chunks[0], upto)
+        counts, waiting = state["counts"].rows, state["waiting"].rows
+        if rows.is_empty():
+            nothing = empty(payload_types(self.schema), "ts", "te", "n")
+            return {"counts": table(counts), "waiting": table(waiting), **after}, nothing
+        new, touched = _positioned(rows, counts, keys)
+        one = pl.lit(1, dtype=pl.Int64)
+        counted = touched.select(*keys, pl.col("after").alias("count"), one.alias("n"))
+        events = [new.with_columns(at=pl.col("ts"), n=one)]
+        if self.size is not None:
+            events.append(new.with_columns(at=moved(pl.col("ts"), self.size), n=-one))
+        fresh = consolidate(pl.concat(events).select(waiting.columns))
+        points = new.filter(pl.col("p") % self.every == 0).select(*keys, pl.col("ts").alias("point")).unique()
+        fired = self._fired(pl.concat([waiting, fresh]), points)
+        delta = consolidate(pl.concat([fresh, fired.select(waiting.columns).with_columns(-pl.col("n"))]))
+        out = fired.select(
+            *payload, pl.col("point").alias("ts"), pl.lit(MAX, dtype=pl.Int64).alias("te"), pl.col("n")
+        )
+        tables = {
+            "counts": Table(replace_latest(counts, counted, keys), counted),
+            "waiting": Table(consolidate(pl.concat([waiting, delta])), delta),
+            **after,
+        }
+        return tables, consolidate(out)
+
+    def _fired(self, events: Frame, points: Frame) -> Frame:
+        """The events that a point reaches, each with the first one (`point`)."""
+        names = self.keys
+        if points.is_empty():
+            return events.with_columns(point=pl.lit(0, dtype=pl.Int64)).clear()
+        groups = points.select(names).unique().with_row_index("group")
+        held = events.join(groups, on=names, how="inner", nulls_equal=True)
+        marks = points.join(groups, on=names, how="inner", nulls_equal=True).select("group", "point")
+        return (
+            held.sort("at")
+            .join_asof(
+                marks.sort("point"), left_on="at", right_on="point", by="group",
+                strategy="forward", check_sortedness=False,
+            )
+            .filter(pl.col("point").is_not_null())
+            .select(*events.columns, "point")
+        )
