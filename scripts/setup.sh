@@ -125,8 +125,9 @@ make_venv() {
     fingerprint >.venv/made-from
 }
 
+# Warnings of the build tools are about their own internals, and would bury the errors.
 pip_install() {
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --root-user-action=ignore "$@"
+    PYTHONWARNINGS=ignore .venv/bin/python -m pip install --quiet --disable-pip-version-check --root-user-action=ignore "$@"
 }
 
 # --- Java --------------------------------------------------------------------------------------
