@@ -1,0 +1,288 @@
+"""Syntax to algebra: names become positions, nested queries become joins, everything gets a type.
+
+A query block is bound in the order of its meaning: FROM with windows, WHERE, GROUP BY, HAVING, SELECT, DISTINCT, ORDER BY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from tidegate.algebra import operators as op
+from tidegate.algebra.expressions import ref, span_of
+from tidegate.algebra.scalar_types import common_type, type_to_sqlglot
+from tidegate.errors import Diagnostic, did_you_mean, unsupported
+from tidegate.language import syntax
+from tidegate.language.blocks import Ask, Block
+from tidegate.language.catalog import Catalog, StreamDefinition, ViewDefinition
+from tidegate.language.scopes import Columns, Relation, Scope
+from tidegate.language.selects import SelectBinder
+from tidegate.language.windows import apply_window, ticks
+from tidegate.types import TIMESTAMP, Field, Schema, Type
+
+
+@dataclass(frozen=True)
+class BoundQuery:
+    """A query with its meaning.
+
+    `domain` is the type of its instants: TIMESTAMP, BIGINT, or None if it reads tables only. `output` says how the
+    result is asked for: rows with validity (""), STREAMED, or COMPLETE.
+    """
+
+    plan: op.Node
+    domain: Type | None
+    output: str
+    text: str
+    catalog: Catalog
+
+
+def bind(statement: exp.Expression, catalog: Catalog, text: str, ask: Ask | None = None) -> BoundQuery:
+    """The plan of a query, or a Diagnostic that says where it is wrong."""
+    binder = Binder(catalog, text, ask)
+    try:
+        plan = binder.query(statement, None)
+        output = binder.output(statement)
+    except Diagnostic as diagnostic:
+        raise diagnostic.locate(text) from diagnostic.__cause__
+    return BoundQuery(plan, binder.time.domain, output, text, catalog)
+
+
+@dataclass
+class TimeDomain:
+    """The one kind of time in a query: integers and timestamps must not mix (SPEC section 1)."""
+
+    domain: Type | None = None
+    stream: str = ""
+
+    def add(self, domain: Type | None, stream: str, span: tuple[int, int] | None) -> None:
+        if domain is None:
+            return
+        if self.domain is not None and self.domain != domain:
+            kinds = {True: "timestamps", False: "integers"}
+            raise Diagnostic(
+                "TIME_DOMAIN",
+                f"'{stream}' is ordered by {kinds[domain == TIMESTAMP]}, "
+                f"'{self.stream}' by {kinds[self.domain == TIMESTAMP]}: one query has one kind of time",
+            ).at(span)
+        self.domain, self.stream = domain, stream
+
+
+@dataclass
+class Binder:
+    """Binds queries over one catalog."""
+
+    catalog: Catalog
+    text: str
+    ask: Ask | None = None
+    time: TimeDomain = field(default_factory=TimeDomain)
+    ctes: Mapping[str, exp.Expression] = field(default_factory=dict)
+    views: tuple[str, ...] = ()
+
+    def output(self, statement: exp.Expression) -> str:
+        said = syntax.modifiers(statement) if isinstance(statement, exp.Select) else set()
+        return next(iter(sorted(said)), "")
+
+    # queries ---------------------------------------------------------------------------------------------------
+
+    def query(self, ast: exp.Expression, outer: Block | None) -> op.Node:
+        """The plan of any query expression."""
+        with_ = ast.args.get("with_")
+        if with_ is not None:
+            return self._with(with_).query(_without(ast, "with_"), outer)
+        if isinstance(ast, syntax.RelationToStream):
+            return self._relation_to_stream(ast, outer)
+        if isinstance(ast, exp.Subquery):
+            plan = self.query(ast.this, outer)
+            return self._order(ast, plan, outer) if _is_ordered(ast) else plan
+        if isinstance(ast, exp.SetOperation):
+            return self._order(ast, self._set_operation(ast, outer), outer)
+        if isinstance(ast, exp.Select):
+            return SelectBinder(self, outer).select(ast)
+        if isinstance(ast, exp.Table):
+            return self.query(exp.Select(expressions=[exp.Star()], from_=exp.From(this=ast)), outer)
+        raise Diagnostic("SYNTAX_ERROR", "this is not a query", help="a query starts with SELECT").at(span_of(ast))
+
+    def _with(self, with_: exp.Expression) -> Binder:
+        if with_.args.get("recursive"):
+            raise unsupported("recursive queries are not available").at(span_of(with_))
+        scoped = self
+        for cte in with_.expressions:
+            query = cte.this
+            columns = [c.name for c in (cte.args["alias"].args.get("columns") or [])]
+            if columns:
+                query = query.copy()
+                query.meta["columns"] = columns
+            # each one sees those before it, not itself
+            query.meta["ctes"] = dict(scoped.ctes)
+            scoped = replace(scoped, ctes={**scoped.ctes, cte.alias.lower(): query})
+        return scoped
+
+    def _relation_to_stream(self, ast: syntax.RelationToStream, outer: Block | None) -> op.Node:
+        plan = self.query(ast.this, outer)
+        kind, every = ast.args["kind"], ast.args.get("every")
+        if kind != "RSTREAM" and every is not None:
+            raise Diagnostic("SYNTAX_ERROR", "only RSTREAM takes EVERY").at(span_of(every))
+        if kind == "ISTREAM":
+            return op.Istream(plan)
+        if kind == "DSTREAM":
+            return op.Dstream(plan)
+        if every is None:
+            raise Diagnostic(
+                "SYNTAX_ERROR", "RSTREAM needs its points", help="RSTREAM(SELECT …) EVERY 1 MINUTE"
+            ).at(span_of(ast))
+        if every.in_rows:
+            raise Diagnostic("SYNTAX_ERROR", "RSTREAM's points are in time, not in rows").at(span_of(every))
+        return op.Rstream(plan, ticks(every, self.time.domain))
+
+    def _set_operation(self, ast: exp.SetOperation, outer: Block | None) -> op.Node:
+        left, right = self.query(ast.left, outer), self.query(ast.right, outer)
+        if ast.args.get("by_name"):
+            raise unsupported("set operations BY NAME are not available").at(span_of(ast))
+        left_fields = [f for f in left.schema if not f.hidden]
+        right_fields = [f for f in right.schema if not f.hidden]
+        if len(left_fields) != len(right_fields):
+            raise Diagnostic(
+                "COLUMN_COUNT",
+                f"the sides of {ast.key.upper()} have {len(left_fields)} and {len(right_fields)} columns",
+            ).at(span_of(ast.right))
+        types = []
+        for a, b in zip(left_fields, right_fields, strict=True):
+            common = common_type(a.type, b.type)
+            if common is None:
+                raise Diagnostic(
+                    "TYPE_MISMATCH", f"columns '{a.name}' ({a.type}) and '{b.name}' ({b.type}) do not go together"
+                ).at(span_of(ast.right))
+            types.append(common)
+        left, right = _coerce(left, types, left_fields), _coerce(right, types, left_fields)
+        everything = not ast.args.get("distinct")
+        if isinstance(ast, exp.Union):
+            union = op.UnionAll(left, right)
+            return union if everything else op.Distinct(union)
+        operation = op.Except if isinstance(ast, exp.Except) else op.Intersect
+        return operation(left, right, everything)
+
+    def _order(self, ast: exp.Expression, plan: op.Node, outer: Block | None) -> op.Node:
+        """ORDER BY and LIMIT above a set operation: they see its result only."""
+        if not _is_ordered(ast):
+            return plan
+        binder = SelectBinder(self, outer)
+        binder.plan = plan
+        binder.scope = Scope([Relation(None, plan.schema, 0)], outer.scope if outer else None)
+        return binder.order_and_limit(ast, [(f.name, ref(i)) for i, f in enumerate(plan.schema)])
+
+    # items of FROM ---------------------------------------------------------------------------------------------
+
+    def item(self, ast: exp.Expression, outer: Block | None) -> tuple[op.Node, str | None, Schema, bool]:
+        """A stream, view, table or sub-query with its window: plan, alias, fields, whether it has a readable TS."""
+        alias_node = ast.args.get("alias")
+        alias = alias_node.name if alias_node is not None and alias_node.this is not None else None
+        before = self.time.domain
+        self.time.domain = None
+        readable = False
+        if isinstance(ast, (exp.Subquery, syntax.RelationToStream)):
+            plan = self.query(_without(ast, "alias"), outer)
+        elif isinstance(ast, exp.Table):
+            plan, name, readable = self._named(ast)
+            alias = alias or name
+        else:
+            raise unsupported(f"{ast.key.upper()} is not available in FROM").at(span_of(ast))
+        own, self.time.domain = self.time.domain, before
+        self.time.add(own, alias or "the sub-query", span_of(ast))
+        renamed = [c.name for c in (alias_node.args.get("columns") or [])] if alias_node is not None else []
+        fields = _rename(plan.schema, renamed, ast)
+        window = alias_node.args.get("window") if isinstance(alias_node, syntax.StreamAlias) else None
+        if window is not None:
+            place = len(fields) - 1 if readable else None
+            scope = Scope([Relation(alias, fields, 0, place)])
+
+            def resolve(column: exp.Expression) -> exp.Expression:
+                if not isinstance(column, exp.Column):
+                    return column
+                return scope.resolve(column)
+
+            plan = apply_window(plan, window, own, resolve)
+        return plan, alias, fields, readable
+
+    def _named(self, ast: exp.Table) -> tuple[op.Node, str, bool]:
+        if not isinstance(ast.this, exp.Identifier):
+            raise unsupported("functions are not available in FROM").at(span_of(ast))
+        name = ast.name
+        if ast.args.get("db"):
+            raise unsupported("names have one part: there are no databases").at(span_of(ast))
+        cte = self.ctes.get(name.lower())
+        if cte is not None:
+            inner = replace(self, ctes=cte.meta.get("ctes", {}))
+            plan = inner.query(cte, None)
+            columns = cte.meta.get("columns") or []
+            return _named_plan(plan, _rename(plan.schema, columns, ast)), name, False
+        definition = self.catalog.find(name)
+        if definition is None:
+            known = [*self.ctes, *self.catalog.names]
+            raise Diagnostic(
+                "UNKNOWN_STREAM",
+                f"there is no stream, view or table '{name}'",
+                help=did_you_mean(name, known, "streams"),
+            ).at(span_of(ast.this))
+        if isinstance(definition, StreamDefinition):
+            self.time.add(definition.time_type, definition.name, span_of(ast.this))
+            return definition.scan, definition.name, not definition.table
+        return self._view(definition, span_of(ast.this)), definition.name, False
+
+    def _view(self, view: ViewDefinition, span: tuple[int, int] | None) -> op.Node:
+        if view.name.lower() in self.views:
+            raise Diagnostic("VIEW_CYCLE", f"view '{view.name}' is defined by itself").at(span)
+        inner = Binder(self.catalog, view.text, self.ask, self.time, {}, (*self.views, view.name.lower()))
+        try:
+            plan = inner.query(view.query, None)
+        except Diagnostic as diagnostic:
+            raise diagnostic.locate(view.text) from None
+        return _named_plan(plan, _rename(plan.schema, list(view.columns), view.query))
+
+
+def _is_ordered(ast: exp.Expression) -> bool:
+    return any(ast.args.get(k) is not None for k in ("order", "limit", "offset"))
+
+
+def _without(ast: exp.Expression, argument: str) -> exp.Expression:
+    if ast.args.get(argument) is None:
+        return ast
+    copy = ast.copy()
+    copy.set(argument, None)
+    return copy
+
+
+def _rename(schema: Schema, names: list[str], ast: exp.Expression) -> Schema:
+    visible = [f for f in schema if not f.hidden]
+    if not names:
+        return schema
+    if len(names) != len(visible):
+        raise Diagnostic(
+            "COLUMN_COUNT", f"{len(names)} names for {len(visible)} columns"
+        ).at(span_of(ast))
+    fresh = iter(names)
+    return tuple(f if f.hidden else replace(f, name=next(fresh)) for f in schema)
+
+
+def _named_plan(plan: op.Node, fields: Schema) -> op.Node:
+    if fields == plan.schema:
+        return plan
+    return op.Project(plan, tuple(ref(i) for i in range(len(fields))), fields)
+
+
+def _coerce(plan: op.Node, types: list[Type], names: list[Field]) -> op.Node:
+    """Visible columns only, cast to the given types."""
+    places = [i for i, f in enumerate(plan.schema) if not f.hidden]
+    if len(places) == len(plan.schema) and all(plan.schema[i].type == t for i, t in zip(places, types, strict=True)):
+        return plan
+    cast: Callable[[int, Type], exp.Expression] = lambda i, t: (  # noqa: E731
+        ref(i) if plan.schema[i].type == t else exp.Cast(this=ref(i), to=type_to_sqlglot(t))
+    )
+    fields = tuple(
+        Field(n.name, t, plan.schema[i].nullable) for i, t, n in zip(places, types, names, strict=True)
+    )
+    return op.Project(plan, tuple(cast(i, t) for i, t in zip(places, types, strict=True)), fields)
+
+
+__all__ = ["Binder", "BoundQuery", "Columns", "bind"]

@@ -1,0 +1,436 @@
+"""Text to syntax trees: Spark SQL plus the statements and windows of SPEC section 10, on sqlglot.
+
+The parser only says what was written. What it means, and whether it makes sense, is the binder's part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ErrorLevel, ParseError, TokenError
+from sqlglot.tokens import Token, TokenType
+
+from tidegate.errors import Diagnostic, Kind, did_you_mean, position_at
+from tidegate.language import syntax
+
+STATEMENTS = (
+    "SELECT", "WITH", "CREATE", "REGISTER", "DROP", "INSERT", "EXPLAIN", "VERIFY", "SHOW", "DESCRIBE",
+    "ISTREAM", "DSTREAM", "RSTREAM", "SET",
+)  # fmt: skip
+
+
+class _SyntaxError(ParseError):
+    """A parse error that knows the offsets of the token it stopped at (backtracking may still catch it)."""
+
+    def __init__(self, message: str, start: int, end: int, help: str | None, condition: str) -> None:
+        super().__init__(message)
+        self.message, self.span, self.help, self.condition = message, (start, end), help, condition
+
+
+class _Tokenizer(Spark.Tokenizer):  # type: ignore[misc,name-defined]
+    # sqlglot would take the rest of these statements as opaque text.
+    COMMANDS: ClassVar[set[TokenType]] = set()
+    KEYWORDS: ClassVar[dict[str, TokenType]] = {
+        k: v for k, v in Spark.Tokenizer.KEYWORDS.items() if v not in Spark.Tokenizer.COMMANDS
+    }
+
+
+class _Parser(Spark.Parser):  # type: ignore[misc,name-defined]
+    OPERATION_MODIFIERS: ClassVar[set[str]] = {"STREAMED", "COMPLETE"}
+    STATEMENT_PARSERS: ClassVar[dict[TokenType, Callable[[Any], Any]]] = {
+        **Spark.Parser.STATEMENT_PARSERS,
+        TokenType.CREATE: lambda self: self._parse_create_statement(),
+        TokenType.DROP: lambda self: self._parse_drop_statement(),
+        TokenType.INSERT: lambda self: self._parse_insert_statement(),
+        TokenType.DESCRIBE: lambda self: self._parse_describe_statement(),
+        TokenType.SET: lambda self: self._parse_set_statement(),
+    }
+
+    # errors ---------------------------------------------------------------------------------------------
+
+    def raise_error(self, message: str, token: Token | None = None) -> None:
+        at = token or self._curr
+        if not at or at.token_type == TokenType.SENTINEL:
+            at = self._prev
+            start = end = (at.end + 1) if at else 0
+            found = "end of the statement"
+        else:
+            start, end, found = at.start, at.end + 1, f"'{at.text}'"
+        if message.startswith(("Invalid expression", "Expected table name", "Expected expression")):
+            message = f"unexpected {found}"
+        elif message.startswith("Required keyword"):
+            message = f"something is missing before {found}"
+        elif message.startswith("Expecting"):
+            message = f"expected{message.removeprefix('Expecting')}, found {found}"
+        self._stop(message.split(" <Token")[0], start, end)
+
+    def _stop(
+        self, message: str, start: int, end: int, help: str | None = None, condition: str = "SYNTAX_ERROR"
+    ) -> None:
+        raise _SyntaxError(message[:1].lower() + message[1:], start, end, help, condition)
+
+    def _here(self) -> tuple[int, int]:
+        if self._curr and self._curr.token_type != TokenType.SENTINEL:
+            return self._curr.start, self._curr.end + 1
+        end = self._prev.end + 1 if self._prev else 0
+        return end, end
+
+    def _expect(self, *words: str) -> None:
+        if not self._match_text_seq(*words):
+            self._stop(f"expected {' '.join(words)}{self._but_found()}", *self._here())
+
+    def _but_found(self) -> str:
+        if self._curr and self._curr.token_type != TokenType.SENTINEL:
+            return f", found '{self._curr.text}'"
+        return ", found the end of the statement"
+
+    def _expect_name(self, what: str) -> exp.Identifier:
+        name = self._parse_id_var(any_token=False)
+        if not isinstance(name, exp.Identifier):
+            self._stop(f"expected {what}{self._but_found()}", *self._here())
+        assert isinstance(name, exp.Identifier)
+        return name
+
+    # statements -----------------------------------------------------------------------------------------
+
+    def _parse_statement(self) -> exp.Expression | None:
+        if not self._curr or self._curr.token_type == TokenType.SENTINEL:
+            return None
+        nested = self._prev and self._prev.token_type != TokenType.SENTINEL
+        first = self._curr
+        word = first.text.upper()
+        if not nested and word not in STATEMENTS and first.token_type not in (
+            TokenType.L_PAREN, TokenType.SEMICOLON,
+        ):  # fmt: skip
+            self._stop(
+                f"a statement cannot start with '{first.text}'",
+                first.start,
+                first.end + 1,
+                did_you_mean(word, list(STATEMENTS), "statements"),
+            )
+        if self._match_text_seq("REGISTER"):
+            self._expect("SOURCE")
+            return self._parse_base("SOURCE", replace=False)
+        if self._match_text_seq("SHOW"):
+            return self._parse_show_statement()
+        if self._match_text_seq("EXPLAIN"):
+            return syntax.Explain(query=self._parse_query())
+        if self._match_text_seq("VERIFY"):
+            instants = self._parse_number()
+            if instants is not None:
+                self._expect("INSTANTS")
+            return syntax.Verify(query=self._parse_query(), instants=instants)
+        if self._is_relation_to_stream() or first.token_type == TokenType.L_PAREN:
+            statement: exp.Expression = self._parse_query()
+        else:
+            statement = super()._parse_statement()
+        if self._match_text_seq("AS", "OF"):
+            instant = self._parse_bitwise()
+            if instant is None:
+                self._stop(f"expected an instant after AS OF{self._but_found()}", *self._here())
+            return syntax.AsOf(query=statement, instant=instant)
+        return statement
+
+    def _parse_query(self) -> exp.Expression:
+        start = self._here()
+        query = self._parse_select(nested=True, parse_subquery_alias=False)
+        query = self._parse_query_modifiers(self._parse_set_operations(query)) if query else None
+        if query is None:
+            self._stop(f"expected a query{self._but_found()}", *start, help="a query starts with SELECT")
+        assert query is not None
+        return query  # type: ignore[no-any-return]
+
+    def _parse_create_statement(self) -> exp.Expression:
+        replace = bool(self._match_text_seq("OR", "REPLACE"))
+        streamed = bool(self._match_text_seq("STREAMED"))
+        if self._match_text_seq("VIEW"):
+            return self._parse_view("VIEW", replace, streamed)
+        if not streamed and self._match_text_seq("TABLE"):
+            return self._parse_base("TABLE", replace)
+        if not streamed and self._match_text_seq("STREAM"):
+            return self._parse_base("STREAM", replace)
+        self._stop(
+            f"expected STREAM, VIEW or TABLE{self._but_found()}",
+            *self._here(),
+            help="CREATE STREAM … SOURCE …, CREATE STREAM … AS, CREATE [STREAMED] VIEW … AS, CREATE TABLE … FROM …",
+        )
+        raise AssertionError
+
+    def _parse_view(self, kind: str, replace: bool, streamed: bool = False) -> exp.Expression:
+        name = self._expect_name("a name")
+        columns = self._parse_wrapped_csv(lambda: self._expect_name("a column"), optional=False) if (
+            self._match(TokenType.L_PAREN, advance=False)
+        ) else None  # fmt: skip
+        self._expect("AS")
+        query = self._parse_query()
+        return syntax.CreateView(
+            kind=kind, this=name, columns=columns, query=query, replace=replace, streamed=streamed
+        )
+
+    def _parse_base(self, kind: str, replace: bool) -> exp.Expression:
+        name = self._expect_name("a name")
+        if kind == "STREAM" and self._match_text_seq("AS"):
+            return syntax.CreateView(kind=kind, this=name, query=self._parse_query(), replace=replace)
+        if kind == "STREAM" and self._match_text_seq("OVER", advance=False):
+            self._not_yet("streams of modifications (OVER … KEY)")
+        if not self._match(TokenType.L_PAREN, advance=False):
+            help = "CREATE STREAM name(column TYPE, …) SOURCE … or CREATE STREAM name AS SELECT …"
+            self._stop(f"expected columns in parentheses{self._but_found()}", *self._here(), help)
+        columns = self._parse_wrapped_csv(self._parse_declared_column)
+        words = {"STREAM": ("SOURCE",), "TABLE": ("FROM", "SOURCE"), "SOURCE": ("FROM", "SOURCE")}[kind]
+        if not any(self._match_text_seq(w) for w in words):
+            self._stop(f"expected {words[0]}{self._but_found()}", *self._here())
+        source = self._parse_call("a source, as csv('file.csv')")
+        ordered_by = valid = None
+        if self._match_text_seq("ORDERED", "BY"):
+            ordered_by = self._expect_name("the ordering column")
+        elif self._match_text_seq("VALID"):
+            valid = self._parse_wrapped_csv(lambda: self._expect_name("a column"))
+        return syntax.CreateBase(
+            kind=kind, this=name, columns=columns, source=source, ordered_by=ordered_by, valid=valid,
+            options=self._parse_options(), replace=replace,
+        )  # fmt: skip
+
+    def _parse_declared_column(self) -> exp.ColumnDef:
+        name = self._expect_name("a column")
+        at = self._here()
+        kind = self._parse_types(check_func=False, schema=False)
+        if kind is None or not isinstance(kind, exp.DataType) or kind.this == exp.DataType.Type.USERDEFINED:
+            self._stop(f"expected the type of column '{name.name}'", *at, help="as in price DOUBLE")
+        constraints = []
+        if self._match_text_seq("NOT", "NULL"):
+            constraints.append(exp.ColumnConstraint(kind=exp.NotNullColumnConstraint()))
+        self._match_text_seq("NULL")
+        if self._match_text_seq("COMMENT"):
+            self._parse_string()
+        return exp.ColumnDef(this=name, kind=kind, constraints=constraints)
+
+    def _parse_call(self, what: str) -> exp.Expression:
+        name = self._parse_id_var(any_token=True)
+        if not isinstance(name, exp.Identifier) or not self._match(TokenType.L_PAREN, advance=False):
+            self._stop(f"expected {what}{self._but_found()}", *self._here())
+        arguments = self._parse_wrapped_csv(self._parse_unary)
+        return exp.Anonymous(this=name, expressions=arguments)
+
+    def _parse_options(self) -> list[exp.Expression] | None:
+        if not self._match_text_seq("WITH"):
+            return None
+
+        def option() -> exp.Expression:
+            key = self._expect_name("an option")
+            while self._match(TokenType.DOT):
+                key = exp.to_identifier(f"{key.name}.{self._expect_name('an option').name}")
+            if not self._match(TokenType.EQ):
+                self._stop(f"expected ={self._but_found()}", *self._here())
+            value = self._parse_unary()
+            if value is None:
+                self._stop(f"expected the value of option '{key.name}'", *self._here())
+            return exp.EQ(this=key, expression=value)
+
+        return self._parse_wrapped_csv(option)  # type: ignore[no-any-return]
+
+    def _parse_drop_statement(self) -> exp.Expression:
+        for kind in ("STREAM", "VIEW", "TABLE", "SOURCE"):
+            if self._match_text_seq(kind):
+                exists = bool(self._match_text_seq("IF", "EXISTS"))
+                return syntax.DropDefinition(kind=kind, this=self._expect_name("a name"), exists=exists)
+        self._stop(f"expected STREAM, VIEW or TABLE{self._but_found()}", *self._here())
+        raise AssertionError
+
+    def _parse_insert_statement(self) -> exp.Expression:
+        self._expect("INTO")
+        sink = self._parse_call("a sink, as parquet('directory')")
+        options = self._parse_options()
+        return syntax.InsertInto(sink=sink, options=options, query=self._parse_query())
+
+    def _parse_describe_statement(self) -> exp.Expression:
+        return syntax.DescribeDefinition(this=self._expect_name("a stream, view or table"))
+
+    def _parse_show_statement(self) -> exp.Expression:
+        for kind in ("STREAMS", "VIEWS", "TABLES", "FUNCTIONS", "QUERIES"):
+            if self._match_text_seq(kind):
+                return syntax.ShowDefinitions(kind=kind)
+        self._stop(
+            f"expected STREAMS, VIEWS, TABLES, FUNCTIONS or QUERIES{self._but_found()}", *self._here()
+        )
+        raise AssertionError
+
+    def _parse_set_statement(self) -> exp.Expression:
+        name = self._expect_name("an option")
+        if not self._match(TokenType.EQ):
+            self._stop(f"expected ={self._but_found()}", *self._here())
+        return syntax.SetOption(this=name, value=self._parse_unary())
+
+    # FROM -----------------------------------------------------------------------------------------------
+
+    def _is_relation_to_stream(self) -> bool:
+        return (
+            self._curr is not None
+            and self._curr.text.upper() in ("ISTREAM", "DSTREAM", "RSTREAM")
+            and self._next is not None
+            and self._next.token_type == TokenType.L_PAREN
+        )
+
+    def _parse_select_query(
+        self,
+        nested: bool = False,
+        table: bool = False,
+        parse_subquery_alias: bool = True,
+        parse_set_operation: bool = True,
+    ) -> exp.Expression | None:
+        if not self._is_relation_to_stream():
+            return super()._parse_select_query(  # type: ignore[no-any-return]
+                nested=nested,
+                table=table,
+                parse_subquery_alias=parse_subquery_alias,
+                parse_set_operation=parse_set_operation,
+            )
+        token = self._curr
+        self._advance(2)
+        starts_query = self._curr.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN)
+        if starts_query or self._is_relation_to_stream():
+            inner = self._parse_query()
+        else:
+            inner = exp.Select(expressions=[exp.Star()], from_=exp.From(this=self._parse_table()))
+        self._match_r_paren()
+        every = None
+        if self._match_text_seq("EVERY"):
+            every = self._parse_duration("a period")
+        stream = syntax.RelationToStream(this=inner, kind=token.text.upper(), every=every)
+        stream.meta.update(start=token.start, end=token.end)
+        if table and parse_subquery_alias:
+            stream.set("alias", self._parse_table_alias())
+        return stream
+
+    def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:
+        """The window stands between the stream reference and its alias."""
+        window = None
+        if self._match_pair(TokenType.WINDOW, TokenType.L_PAREN):
+            window = self._parse_stream_window()
+        elif self._match_text_seq("SYNC", "BY", advance=False):
+            self._not_yet("synchronization (SYNC BY)")
+        if self._match_text_seq("AS", "OF", advance=False):
+            alias = None
+        else:
+            alias = super()._parse_table_alias(alias_tokens=alias_tokens)
+        if window is None:
+            return alias  # type: ignore[no-any-return]
+        columns = alias.args.get("columns") if alias else None
+        return syntax.StreamAlias(this=alias.this if alias else None, columns=columns, window=window)
+
+    def _parse_stream_window(self) -> syntax.StreamWindow:
+        opening = self._prev
+        partition = None
+        if self._match(TokenType.PARTITION_BY) or self._match_text_seq("PARTITION", "BY"):
+            partition = self._parse_csv(self._parse_column)
+        frame = self._curr
+        if self._match_text_seq("FROM", advance=False) or self._match_text_seq("FOR", advance=False):
+            self._not_yet("window sequences (FROM … TO … EVERY, FOR … WHILE)")
+        if not self._match_texts(("RANGE", "ROWS")):
+            self._stop(
+                f"expected RANGE or ROWS{self._but_found()}",
+                *self._here(),
+                help="as in WINDOW(RANGE 10 MINUTES), WINDOW(PARTITION BY item ROWS 10 SLIDE 5)",
+            )
+        size = slide = granularity = None
+        if self._match_text_seq("BETWEEN", advance=False):
+            self._not_yet("quality ranges (RANGE BETWEEN)")
+        if not self._match_text_seq("UNBOUNDED"):
+            size = self._parse_duration("the size of the window")
+        if self._match_text_seq("SLIDE"):
+            slide = self._parse_duration("the slide of the window")
+        if self._match_text_seq("GRANULARITY"):
+            if self._match_text_seq("BETWEEN", advance=False):
+                self._not_yet("quality ranges (GRANULARITY BETWEEN)")
+            granularity = self._parse_duration("the granularity")
+        if not self._match(TokenType.R_PAREN):
+            self._stop(f"expected SLIDE, GRANULARITY or ){self._but_found()}", *self._here())
+        window = syntax.StreamWindow(
+            frame=frame.text.upper(), size=size, slide=slide, partition=partition, granularity=granularity
+        )
+        window.meta.update(start=opening.start, end=self._prev.end)
+        return window
+
+    def _parse_duration(self, what: str) -> syntax.Duration:
+        at = self._here()
+        negative = self._match(TokenType.DASH)
+        number = self._parse_number()
+        if number is None or not isinstance(number, exp.Literal):
+            self._stop(f"expected {what}, a positive number{self._but_found()}", *at)
+        end = self._prev.end
+        unit = None
+        if self._curr and self._curr.text.upper() not in ("SLIDE", "GRANULARITY", "EVERY") and self._match_set(
+            {TokenType.VAR, TokenType.ROWS}
+        ):  # fmt: skip
+            unit, end = self._prev.text, self._prev.end
+        if negative or not number.this.isdigit() or int(number.this) == 0:
+            self._stop(
+                f"{what} must be a positive whole number", at[0], number.meta.get("end", end) + 1,
+                condition="INVALID_WINDOW",
+            )  # fmt: skip
+        duration = syntax.Duration(this=int(number.this), unit=unit)
+        duration.meta.update(start=at[0], end=end)
+        return duration
+
+    def _not_yet(self, what: str) -> None:
+        self._stop(f"{what} are not available yet", *self._here(), condition="UNSUPPORTED")
+
+
+class Tidegate(Spark):
+    """Spark SQL with streams."""
+
+    Tokenizer = _Tokenizer
+    Parser = _Parser
+
+
+def parse(text: str) -> list[exp.Expression]:
+    """The statements of a script.
+
+    >>> [type(s).__name__ for s in parse("CREATE STREAM x AS SELECT a FROM S WINDOW(ROWS 3) s; SELECT * FROM x")]
+    ['CreateView', 'Select']
+    """
+    dialect = Tidegate()
+    try:
+        tokens = dialect.tokenize(text)
+        parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)
+        statements = parser.parse(tokens, text)
+    except _SyntaxError as error:
+        kind = Kind.UNSUPPORTED if error.condition == "UNSUPPORTED" else Kind.USER
+        where = position_at(text, *error.span)
+        raise Diagnostic(error.condition, error.message, where, text, error.help, kind) from None
+    except TokenError:
+        where = position_at(text, _unclosed(text), len(text))
+        raise Diagnostic("SYNTAX_ERROR", "a quote or comment is not closed", where, text) from None
+    except RecursionError:
+        raise Diagnostic("SYNTAX_ERROR", "the statement is nested too deeply", text=text) from None
+    for statement in statements:
+        if isinstance(statement, exp.Command):
+            raise Diagnostic("SYNTAX_ERROR", "this is not a statement of Tidegate", position_at(text, 0), text)
+    return [s for s in statements if s is not None and not isinstance(s, exp.Semicolon)]
+
+
+def _unclosed(text: str) -> int:
+    """Where the quote or comment opens that is never closed."""
+    i, size = 0, len(text)
+    while i < size:
+        if text.startswith("--", i):
+            i = text.find("\n", i)
+            if i < 0:
+                break
+        elif text.startswith("/*", i):
+            closing = text.find("*/", i + 2)
+            if closing < 0:
+                return i
+            i = closing + 1
+        elif text[i] in "'\"`":
+            opening, quote = i, text[i]
+            i += 1
+            while i < size and text[i] != quote:
+                i += 2 if text[i] == "\\" else 1
+            if i >= size:
+                return opening
+        i += 1
+    return max(0, size - 1)

@@ -1,0 +1,583 @@
+"""One SELECT block: FROM, WHERE, GROUP BY, HAVING, SELECT, DISTINCT, ORDER BY … LIMIT, in the order of their meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+
+from tidegate.algebra import operators as op
+from tidegate.algebra.expressions import conjoin, conjuncts, index_of, ref, references, span_of, substitute
+from tidegate.errors import Diagnostic, unsupported
+from tidegate.language.aggregation import Call, is_aggregate, read_call, result_type
+from tidegate.language.blocks import Block, has_query, is_nested_predicate, is_value_comparison
+from tidegate.language.scopes import OUTER, Columns, Relation, Scope
+from tidegate.types import BOOLEAN, VOID, Field
+
+_REFUSED = {
+    "qualify": "QUALIFY", "windows": "named windows", "laterals": "LATERAL VIEW", "connect": "CONNECT BY",
+    "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY", "sort": "SORT BY", "sample": "TABLESAMPLE",
+    "pivots": "PIVOT", "match": "MATCH_RECOGNIZE", "into": "INTO",
+}  # fmt: skip
+
+Output = tuple[str, exp.Expression]
+
+
+@dataclass
+class _Unit:
+    """A part of FROM that keeps its shape: one item, or items tied together by outer joins."""
+
+    plan: op.Node
+    offset: int
+
+    @property
+    def end(self) -> int:
+        return self.offset + len(self.plan.schema)
+
+
+class SelectBinder(Block):
+    """Binds one SELECT."""
+
+    def select(self, ast: exp.Select) -> op.Node:
+        for argument, name in _REFUSED.items():
+            if ast.args.get(argument):
+                raise unsupported(f"{name} is not available").at(span_of(ast))
+        where = ast.args.get("where")
+        self._from_where(ast, conjuncts(where.this) if where is not None else [])
+        star_scope = self.scope
+        items = self._items(ast)
+        having = ast.args.get("having")
+        if self._is_aggregated(ast, items):
+            items, order = self._group(ast, items)
+            if having is not None:
+                self._filter(conjuncts(self._lift(having.this)), "HAVING")
+        else:
+            order = _order_terms(ast)
+            if having is not None:
+                raise Diagnostic(
+                    "AGGREGATE_NOT_ALLOWED", "HAVING needs an aggregate or GROUP BY", help="use WHERE"
+                ).at(span_of(having))
+        del star_scope
+        outputs: list[Output] = []
+        fields: list[Field] = []
+        for name, item in items:
+            expression, typed = self.bind_typed(item)
+            outputs.append((name, expression))
+            fields.append(Field(name, typed.type, typed.nullable))
+        if ast.args.get("distinct") is not None:
+            if ast.args["distinct"].args.get("on"):
+                raise unsupported("DISTINCT ON is not available").at(span_of(ast))
+            self._project(outputs, fields)
+            self.plan = op.Distinct(self.plan)
+            self.scope = Scope([Relation(None, self.plan.schema, 0)], self.scope.outer)
+            return self.order_and_limit(ast, [(n, ref(i)) for i, (n, _) in enumerate(outputs)], order)
+        return self.order_and_limit(ast, outputs, order, fields)
+
+    # FROM and WHERE --------------------------------------------------------------------------------------------
+
+    def _from_where(self, ast: exp.Select, conditions: list[exp.Expression]) -> None:
+        from_ = ast.args.get("from_")
+        pool: list[exp.Expression] = []
+        units: list[_Unit] = []
+        if from_ is not None:
+            for group in _groups(from_.this, ast.args.get("joins") or []):
+                units += self._join_group(group, pool, conditions)
+        self._columns_of_units = units
+        plain = [c for c in conditions if not has_query(c)]
+        for condition in plain:
+            pool.append(self._unit_predicate(condition, "WHERE"))
+        self.plan = _left_deep(units, pool)
+        self._filter([c for c in conditions if has_query(c)], "WHERE")
+
+    @property
+    def columns(self) -> Columns:
+        units: list[_Unit] | None = getattr(self, "_columns_of_units", None)
+        if units is None:
+            return super().columns
+        fields = [f for u in units for f in u.plan.schema]
+        return Columns(fields, self.outer.columns if self.outer is not None else None)
+
+    def _unit_predicate(self, condition: exp.Expression, clause: str) -> exp.Expression:
+        return self.predicate(condition, clause)
+
+    def _join_group(
+        self, group: list[tuple[exp.Expression, exp.Join | None]], pool: list[exp.Expression],
+        late: list[exp.Expression],
+    ) -> list[_Unit]:  # fmt: skip
+        """Items joined explicitly. Inner joins fall apart into units and conditions; outer ones stay together."""
+        flat = all(j is None or _join_kind(j) == "inner" for _, j in group)
+        units: list[_Unit] = []
+        own: list[Relation] = []
+        for item, join in group:
+            offset = self.scope.relations[-1].offset + len(self.scope.relations[-1].fields) if (
+                self.scope.relations
+            ) else 0  # fmt: skip
+            relation, plan = self._relation(item, offset)
+            own.append(relation)
+            on, using = self._join_condition(join, own, plan, [*units] if flat else units, relation)
+            if join is None or flat:
+                units.append(_Unit(plan, offset))
+                for condition in on:
+                    if has_query(condition):
+                        late.append(condition)
+                    else:
+                        pool.append(condition)
+                pool += using
+                continue
+            unit, kind = units[0], _join_kind(join)
+            start = unit.offset
+            if any(has_query(c) for c in on):
+                raise unsupported("a sub-query cannot stand in the ON of an outer join").at(span_of(join))
+            local = [substitute(c, lambda i, s=start: ref(i if i >= OUTER else i - s)) for c in [*on, *using]]
+            unit.plan = op.Join(unit.plan, plan, kind, conjoin(local))
+            if kind in ("semi", "anti"):
+                own.pop()
+                self.scope.relations.remove(relation)
+        return units
+
+    def _relation(self, item: exp.Expression, offset: int) -> tuple[Relation, op.Node]:
+        plan, alias, fields, readable = self.binder.item(item, self.outer)  # type: ignore[attr-defined]
+        taken = [r.alias.lower() for r in self.scope.relations if r.alias]
+        if alias and alias.lower() in taken:
+            raise Diagnostic(
+                "DUPLICATE_ALIAS", f"'{alias}' names two items of FROM", help="give one of them another alias"
+            ).at(span_of(item))
+        time = offset + len(fields) - 1 if readable else None
+        relation = Relation(alias, fields, offset, time)
+        self.scope.relations.append(relation)
+        return relation, plan
+
+    def _join_condition(
+        self,
+        join: exp.Join | None,
+        own: list[Relation],
+        plan: op.Node,
+        units: Sequence[_Unit],
+        relation: Relation,
+    ) -> tuple[list[exp.Expression], list[exp.Expression]]:
+        """The bound conditions of ON (nested ones still unbound) and of USING."""
+        if join is None:
+            return [], []
+        if join.args.get("method") not in (None, "", "NATURAL"):
+            raise unsupported(f"{join.args['method']} joins are not available").at(span_of(join))
+        everything, visible = self.scope, Scope(own, self.scope.outer, self.scope.shared)
+        before = getattr(self, "_columns_of_units", None)
+        self._columns_of_units = self._units_until(relation, plan, units)
+        self.scope = visible
+        try:
+            on = [
+                c if has_query(c) else self.predicate(c, "ON") for c in conjuncts(join.args.get("on"))
+            ]
+            using = self._using(join, own)
+        finally:
+            self.scope = everything
+            self._columns_of_units = before  # type: ignore[assignment]
+        return on, using
+
+    def _units_until(self, relation: Relation, plan: op.Node, units: Sequence[_Unit]) -> list[_Unit]:
+        """Columns at their positions while FROM is still being read: items before this group count as well."""
+        padding = [Field(f.name, f.type, f.nullable) for r in self.scope.relations for f in r.fields]
+        start = units[0].offset if units else relation.offset
+        before = op.Scan("", tuple(padding[:start]))
+        return [_Unit(before, 0), *units, _Unit(plan, relation.offset)]
+
+    def _using(self, join: exp.Join, own: list[Relation]) -> list[exp.Expression]:
+        names = [i.name for i in join.args.get("using") or []]
+        right = own[-1]
+        left_names = {f.name.lower() for r in own[:-1] for f in r.fields if not f.hidden}
+        if join.args.get("method") == "NATURAL":
+            names = [f.name for f in right.fields if not f.hidden and f.name.lower() in left_names]
+        kind, equalities = _join_kind(join), []
+        for name in names:
+            left_side = Scope(own[:-1], None, self.scope.shared).resolve(exp.column(name))
+            found = right.find(name)
+            if not found:
+                raise Diagnostic("UNKNOWN_COLUMN", f"'{right.alias}' has no column '{name}'").at(span_of(join))
+            equalities.append(exp.EQ(this=left_side.copy(), expression=ref(found[0])))
+            for relation in own:
+                relation.merged.add(name.lower())
+            merged: exp.Expression = left_side.copy()
+            if kind == "right":
+                merged = ref(found[0])
+            elif kind == "full":
+                merged = exp.Coalesce(this=left_side.copy(), expressions=[ref(found[0])])
+            self.scope.shared[name.lower()] = merged
+        return equalities
+
+    def _filter(self, conditions: list[exp.Expression], clause: str) -> None:
+        """Conditions above the plan so far; nested ones as semi- and antijoins where their form allows."""
+        self._columns_of_units = None  # type: ignore[assignment]
+        for condition in conditions:
+            core = condition
+            while isinstance(core, (exp.Not, exp.Paren)):
+                core = core.this
+            if is_nested_predicate(core) or is_value_comparison(core):
+                self.filter_nested(condition)
+            else:
+                predicate = self.predicate(condition, clause)
+                self.plan = op.Filter(self.plan, predicate)
+
+    # GROUP BY --------------------------------------------------------------------------------------------------
+
+    def _is_aggregated(self, ast: exp.Select, items: list[Output]) -> bool:
+        if ast.args.get("group") is not None:
+            return True
+        having = ast.args.get("having")
+        parts = [e for _, e in items] + ([having.this] if having is not None else []) + _order_terms(ast)
+        return any(self._aggregates_in(p) for p in parts)
+
+    def _aggregates_in(self, node: exp.Expression) -> bool:
+        """Whether an aggregate of this block (not of a nested query) stands in an expression."""
+        if isinstance(node, exp.Query):
+            return False
+        if is_aggregate(node, self.user_aggregates):
+            return True
+        return any(self._aggregates_in(child) for child in node.iter_expressions())
+
+    def _group(self, ast: exp.Select, items: list[Output]) -> tuple[list[Output], list[exp.Expression]]:
+        """The plan becomes an Aggregate; what stands above is rewritten to its columns."""
+        group = ast.args.get("group")
+        terms = list(group.expressions) if group is not None else []
+        if group is not None and any(group.args.get(k) for k in ("rollup", "cube", "grouping_sets", "all")):
+            raise unsupported("ROLLUP, CUBE, GROUPING SETS and GROUP BY ALL are not available").at(span_of(group))
+        keys: list[exp.Expression] = []
+        for term in terms:
+            if any(isinstance(n, exp.Query) for n in term.walk()):
+                raise unsupported("a sub-query cannot stand in GROUP BY").at(span_of(term))
+            bound = self.bind(self._group_term(term, items))
+            self.type_of(bound)
+            if bound not in keys:
+                keys.append(bound)
+        self._keys = keys
+        self._calls: list[tuple[Call, tuple[exp.Expression, ...], exp.Expression | None, exp.Expression]] = []
+        lifted = [(name, self._lift(item)) for name, item in items]
+        order = [self._lift(t) if self._order_output(t, items) is None else t for t in _order_terms(ast)]
+        having = ast.args.get("having")
+        if having is not None:
+            self._lift(having.this)
+        self._aggregate()
+        return lifted, order
+
+    def _group_term(self, term: exp.Expression, items: list[Output]) -> exp.Expression:
+        if isinstance(term, exp.Literal) and not term.is_string:
+            position = int(term.this) if term.this.isdigit() else 0
+            if not 1 <= position <= len(items):
+                raise Diagnostic(
+                    "UNKNOWN_COLUMN", f"GROUP BY {term.this}: there are {len(items)} columns"
+                ).at(span_of(term))
+            return items[position - 1][1]
+        if isinstance(term, exp.Column) and not term.table:
+            try:
+                self.scope.resolve(term)
+            except Diagnostic:
+                named = [e for n, e in items if n.lower() == term.name.lower() and not self._aggregates_in(e)]
+                if named:
+                    return named[0]
+                raise
+        if self._aggregates_in(term):
+            raise Diagnostic("AGGREGATE_NOT_ALLOWED", "an aggregate cannot stand in GROUP BY").at(span_of(term))
+        return term
+
+    def _lift(self, ast: exp.Expression) -> exp.Expression:
+        """An expression above the grouping: keys and aggregates become its columns, nested queries stay."""
+
+        def visit(node: exp.Expression) -> exp.Expression:
+            if isinstance(node, exp.Query) or node.meta.get("bound"):
+                return node
+            if is_aggregate(node, self.user_aggregates):
+                return self._marked(len(self._keys) + self._call(node), node)
+            key = self._key(node)
+            return node if key is None else self._marked(key, node)
+
+        return _transform(ast.copy(), visit)
+
+    @staticmethod
+    def _marked(position: int, node: exp.Expression) -> exp.Expression:
+        column = ref(position, node)
+        column.meta["bound"] = True
+        return column
+
+    def _key(self, node: exp.Expression) -> int | None:
+        if has_query(node) or self._aggregates_in(node) or isinstance(node, (exp.Literal, exp.Star)):
+            return None
+        try:
+            bound = Block.bind(self._before_grouping(), node)
+        except Diagnostic:
+            return None
+        return self._keys.index(bound) if bound in self._keys else None
+
+    def _before_grouping(self) -> SelectBinder:
+        return getattr(self, "_ungrouped", self)
+
+    def _call(self, node: exp.Expression) -> int:
+        before = self._before_grouping()
+        call = read_call(node, self.user_aggregates)
+        for argument in [*call.arguments, *([call.where] if call.where is not None else [])]:
+            if before._aggregates_in(argument):
+                raise Diagnostic(
+                    "NESTED_AGGREGATE",
+                    "an aggregate cannot stand inside another",
+                    help="aggregate in a sub-query in FROM",
+                ).at(span_of(argument))
+            if has_query(argument):
+                raise unsupported("a sub-query cannot stand inside an aggregate").at(span_of(argument))
+        arguments = tuple(Block.bind(before, a) for a in call.arguments)
+        if call.function in ("FIRST", "LAST"):
+            times = before.scope.time_columns()
+            if len(times) != 1:
+                raise Diagnostic(
+                    "NO_TIMESTAMP",
+                    f"{call.function} needs one base stream whose TS says which row is first",
+                    help="use ARG_MIN(value, time) or ARG_MAX(value, time)",
+                ).at(span_of(node))
+            arguments = (*arguments, ref(times[0]))
+            call = replace(call, function="ARG_MIN" if call.function == "FIRST" else "ARG_MAX")
+        where = Block.bind(before, call.where) if call.where is not None else None
+        call = replace(call, arguments=(), where=None)
+        for position, (known, *parts, _) in enumerate(self._calls):
+            if known == call and parts == [arguments, where]:
+                return position
+        if hasattr(self, "_ungrouped"):
+            raise AssertionError("aggregates are collected before the grouping is built")
+        self._calls.append((call, arguments, where, node))
+        return len(self._calls) - 1
+
+    def _aggregate(self) -> None:
+        ungrouped = SelectBinder(self.binder, self.outer)
+        ungrouped.plan, ungrouped.scope = self.plan, self.scope
+        columns: list[exp.Expression] = []
+        fields: list[Field] = []
+
+        def place(expression: exp.Expression, name: str) -> int:
+            if expression not in columns:
+                typed = self.type_of(expression)
+                columns.append(expression)
+                fields.append(Field(name, typed.type, typed.nullable))
+            return columns.index(expression)
+
+        def name_of(expression: exp.Expression) -> str:
+            index = index_of(expression)
+            if index is not None and index < OUTER:
+                return self.plan.schema[index].name
+            return expression.sql(dialect="spark")
+
+        keys = [place(k, name_of(k)) for k in self._keys]
+        aggregations = []
+        for call, arguments, where, node in self._calls:
+            places = tuple(place(a, name_of(a)) for a in arguments)
+            types = tuple(self.type_of(a) for a in arguments)
+            if where is not None and self.type_of(where).type not in (BOOLEAN, VOID):
+                raise Diagnostic("TYPE_MISMATCH", "FILTER needs a condition").at(span_of(where))
+            condition = place(where, "filter") if where is not None else None
+            try:
+                type_ = result_type(call, tuple(t.type for t in types), self.user_aggregates)
+            except Diagnostic as diagnostic:
+                raise diagnostic.at(span_of(node)) from None
+            empty = any(t.nullable for t in types) or condition is not None
+            nullable = call.function != "COUNT" and (
+                empty or call.function.endswith("_SAMP") or call.function in self.user_aggregates
+            )
+            aggregations.append(
+                op.Aggregation(call.function, places, type_, node.sql(dialect="spark"), call.distinct, condition,
+                               call.parameter, nullable)
+            )  # fmt: skip
+        self.plan = op.Aggregate(
+            op.Project(self.plan, tuple(columns), tuple(fields)), tuple(keys), tuple(aggregations)
+        )
+        self._ungrouped = ungrouped
+        self.scope = self._grouped_scope(ungrouped)
+
+    def _grouped_scope(self, ungrouped: SelectBinder) -> Scope:
+        """After grouping only plain grouping columns have names; expressions are matched by their form."""
+        relations = []
+        for position, key in enumerate(self._keys):
+            index = index_of(key)
+            for relation in ungrouped.scope.relations:
+                end = relation.offset + len(relation.fields)
+                if index is not None and relation.offset <= index < end:
+                    time = position if index == relation.time else None
+                    column = (relation.fields[index - relation.offset],)
+                    relations.append(Relation(relation.alias, column, position, time))
+        return Scope(relations, ungrouped.scope.outer, grouped=True)
+
+    # SELECT ----------------------------------------------------------------------------------------------------
+
+    def _items(self, ast: exp.Select) -> list[Output]:
+        """The SELECT list, stars expanded."""
+        items: list[Output] = []
+        for item in ast.expressions:
+            if isinstance(item, exp.Star):
+                items += self._star(None, item)
+            elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
+                items += self._star(item.table, item.this)
+            elif isinstance(item, exp.Alias):
+                items.append((item.alias, item.this))
+            elif isinstance(item, exp.Aliases):
+                raise unsupported("one expression gives one column").at(span_of(item))
+            else:
+                items.append((item.name if isinstance(item, exp.Column) else item.sql(dialect="spark"), item))
+        return items
+
+    def _star(self, table: str | None, star: exp.Expression) -> list[Output]:
+        relations = [r for r in self.scope.relations if table is None or (r.alias or "").lower() == table.lower()]
+        if not relations:
+            message = f"there is no '{table}' in FROM" if table else "* needs a FROM"
+            raise Diagnostic("UNKNOWN_ALIAS", message).at(span_of(star) or span_of(star.parent or star))
+        left_out = {c.name.lower() for c in star.args.get("except_") or []}
+        if star.args.get("replace") or star.args.get("rename"):
+            raise unsupported("* REPLACE and * RENAME are not available").at(span_of(star))
+        items: list[Output] = []
+        for name, shared in self.scope.shared.items() if table is None else ():
+            expression = shared.copy()
+            for column in expression.find_all(exp.Column):
+                column.meta["bound"] = True
+            items.append((name, expression))
+        for relation in relations:
+            for i, f in enumerate(relation.fields):
+                if f.hidden or f.name.lower() in left_out or (table is None and f.name.lower() in relation.merged):
+                    continue
+                items.append((f.name, self._marked(relation.offset + i, star)))
+        return items
+
+    def _project(self, outputs: Sequence[Output], fields: Sequence[Field]) -> None:
+        self.plan = op.Project(self.plan, tuple(e for _, e in outputs), tuple(fields))
+
+    # ORDER BY … LIMIT ------------------------------------------------------------------------------------------
+
+    def order_and_limit(
+        self,
+        ast: exp.Expression,
+        outputs: list[Output],
+        terms: list[exp.Expression] | None = None,
+        fields: list[Field] | None = None,
+    ) -> op.Node:
+        """The projection and, with LIMIT, the first rows of it."""
+        order = ast.args.get("order")
+        limit, offset = _constant(ast, "limit"), _constant(ast, "offset") or 0
+        if order is not None and limit is None:
+            raise Diagnostic(
+                "ORDER_WITHOUT_LIMIT",
+                "an answer is a bag of rows: ORDER BY has a meaning with LIMIT only",
+                help="add LIMIT k, or leave ORDER BY out",
+            ).at(span_of(order))
+        if limit is None and offset:
+            raise Diagnostic("ORDER_WITHOUT_LIMIT", "OFFSET needs LIMIT").at(span_of(ast.args["offset"]))
+        width = len(outputs)
+        keys: list[op.SortKey] = []
+        extended, extra_fields = list(outputs), list(fields or [])
+        for n, ordered in enumerate(order.expressions if order is not None else []):
+            term = terms[n] if terms is not None else ordered.this
+            place = self._order_output(term, outputs)
+            if place is None:
+                expression, typed = self.bind_typed(term)
+                place = next((i for i, (_, e) in enumerate(extended) if e == expression), None)
+                if place is None:
+                    if fields is None:
+                        raise Diagnostic(
+                            "UNKNOWN_COLUMN", "ORDER BY can only use the columns of the result here"
+                        ).at(span_of(ordered))
+                    place = len(extended)
+                    extended.append(("order", expression))
+                    extra_fields.append(Field("order", typed.type, typed.nullable))
+            field = extra_fields[place] if fields is not None else self.plan.schema[place]
+            if not field.type.is_orderable:
+                raise Diagnostic("TYPE_MISMATCH", f"{field.type} cannot be ordered").at(span_of(ordered))
+            keys.append(op.SortKey(place, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))))
+        if fields is not None:
+            self._project(extended, extra_fields)
+        if limit is None:
+            return self.plan
+        self.plan = op.TopK(self.plan, tuple(keys), limit, offset)
+        if len(extended) > width:
+            assert fields is not None
+            self.plan = op.Project(self.plan, tuple(ref(i) for i in range(width)), tuple(fields))
+        return self.plan
+
+    def _order_output(self, term: exp.Expression, outputs: list[Output]) -> int | None:
+        """ORDER BY 2, or ORDER BY an output's name."""
+        if isinstance(term, exp.Literal) and not term.is_string and term.this.isdigit():
+            if not 1 <= int(term.this) <= len(outputs):
+                raise Diagnostic(
+                    "UNKNOWN_COLUMN", f"ORDER BY {term.this}: there are {len(outputs)} columns"
+                ).at(span_of(term))
+            return int(term.this) - 1
+        if isinstance(term, exp.Column) and not term.table and not term.meta.get("bound"):
+            places = [i for i, (n, _) in enumerate(outputs) if n.lower() == term.name.lower()]
+            return places[0] if len(places) == 1 else None
+        return None
+
+
+def _groups(
+    first: exp.Expression, joins: list[exp.Join]
+) -> list[list[tuple[exp.Expression, exp.Join | None]]]:
+    """FROM split at its commas: a comma binds weaker than JOIN."""
+    nested = first.args.get("joins") or []
+    groups: list[list[tuple[exp.Expression, exp.Join | None]]] = [[(first, None)]]
+    for join in [*nested, *joins]:
+        comma = not any(join.args.get(k) for k in ("on", "using", "side", "kind", "method"))
+        if comma:
+            groups.append([(join.this, None)])
+        else:
+            groups[-1].append((join.this, join))
+    return groups
+
+
+def _join_kind(join: exp.Join) -> str:
+    side, kind = (join.args.get("side") or "").lower(), (join.args.get("kind") or "").lower()
+    if kind in ("semi", "anti"):
+        return kind
+    return side if side in ("left", "right", "full") else "inner"
+
+
+def _left_deep(units: list[_Unit], pool: list[exp.Expression]) -> op.Node:
+    """Joins in the order of FROM; each condition at the first place where its columns are all there.
+
+    Conditions that read outer columns stay on top, where `subqueries` finds them.
+    """
+    if not units:
+        plan: op.Node = op.OneRow()
+        rest = conjoin(pool)
+        return op.Filter(plan, rest) if rest is not None else plan
+    outer = [c for c in pool if max(references(c), default=0) >= OUTER]
+    local = [c for c in pool if max(references(c), default=0) < OUTER]
+
+    def take(start: int, end: int) -> list[exp.Expression]:
+        mine = [c for c in local if references(c) and all(start <= i < end for i in references(c))]
+        for c in mine:
+            local.remove(c)
+        return mine
+
+    def filtered(unit: _Unit) -> op.Node:
+        conditions = [substitute(c, lambda i: ref(i - unit.offset)) for c in take(unit.offset, unit.end)]
+        predicate = conjoin(conditions)
+        return op.Filter(unit.plan, predicate) if predicate is not None else unit.plan
+
+    plan = filtered(units[0])
+    for unit in units[1:]:
+        right = filtered(unit)
+        plan = op.Join(plan, right, "inner", conjoin(take(0, unit.end)))
+    rest = conjoin([*local, *outer])
+    return op.Filter(plan, rest) if rest is not None else plan
+
+
+def _order_terms(ast: exp.Expression) -> list[exp.Expression]:
+    order = ast.args.get("order")
+    return [o.this for o in order.expressions] if order is not None else []
+
+
+def _constant(ast: exp.Expression, argument: str) -> int | None:
+    node: Any = ast.args.get(argument)
+    if node is None:
+        return None
+    value = node.expression
+    if not (isinstance(value, exp.Literal) and not value.is_string and value.this.isdigit()):
+        raise Diagnostic(
+            "INVALID_LIMIT", f"{argument.upper()} takes a whole number"
+        ).at(span_of(value) if isinstance(value, exp.Expression) else span_of(ast))
+    return int(value.this)
+
+
+def _transform(node: exp.Expression, visit: Any) -> exp.Expression:
+    return node.transform(visit, copy=False)

@@ -1,0 +1,105 @@
+"""Syntax nodes that Tidegate adds to sqlglot's: statements, windows in FROM, streams of a relation."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sqlglot import exp
+
+
+class Duration(exp.Expression):
+    """A positive number with a unit of time, or ROWS, or nothing (ticks)."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "unit": False}
+
+    @property
+    def in_rows(self) -> bool:
+        return str(self.args.get("unit") or "").upper() in ("ROWS", "ROW")
+
+
+class StreamWindow(exp.Expression):
+    """`WINDOW([PARTITION BY …] RANGE | ROWS size [SLIDE slide] [GRANULARITY g])`; size None: UNBOUNDED."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "frame": True, "size": False, "slide": False, "partition": False, "granularity": False,
+    }  # fmt: skip
+
+
+class StreamAlias(exp.TableAlias):
+    """What may follow a stream reference in FROM: its window, then its alias."""
+
+    arg_types: ClassVar[dict[str, bool]] = {**exp.TableAlias.arg_types, "window": False}
+
+
+class RelationToStream(exp.Subquery):
+    """`ISTREAM(q)`, `DSTREAM(q)`, `RSTREAM(q) EVERY p` (CQL)."""
+
+    arg_types: ClassVar[dict[str, bool]] = {**exp.Subquery.arg_types, "kind": True, "every": False}
+
+
+class Statement(exp.Expression):
+    """A statement of Tidegate's own."""
+
+
+class CreateBase(Statement):
+    """`CREATE STREAM | TABLE`, `REGISTER SOURCE`: a leaf of plans.
+
+    `kind` is STREAM, TABLE or SOURCE; `columns` are sqlglot ColumnDefs; `source` a function call.
+    """
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "kind": True, "this": True, "columns": True, "source": True, "ordered_by": False, "valid": False,
+        "options": False, "replace": False,
+    }  # fmt: skip
+
+
+class CreateView(Statement):
+    """`CREATE STREAM x AS q`, `CREATE [STREAMED] VIEW x [(columns)] AS q`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "kind": True, "this": True, "columns": False, "query": True, "replace": False, "streamed": False,
+    }  # fmt: skip
+
+
+class DropDefinition(Statement):
+    arg_types: ClassVar[dict[str, bool]] = {"kind": True, "this": True, "exists": False}
+
+
+class InsertInto(Statement):
+    """`INSERT INTO sink(argument, …) query`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"sink": True, "options": False, "query": True}
+
+
+class Explain(Statement):
+    arg_types: ClassVar[dict[str, bool]] = {"query": True}
+
+
+class Verify(Statement):
+    arg_types: ClassVar[dict[str, bool]] = {"query": True, "instants": False}
+
+
+class ShowDefinitions(Statement):
+    arg_types: ClassVar[dict[str, bool]] = {"kind": False}
+
+
+class DescribeDefinition(Statement):
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
+class AsOf(Statement):
+    """`query AS OF t`: the snapshot at an instant."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"query": True, "instant": True}
+
+
+class SetOption(Statement):
+    """`SET name = value`: an option of the session."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "value": True}
+
+
+def modifiers(select: exp.Expression) -> set[str]:
+    """STREAMED or COMPLETE, as said after SELECT."""
+    found: list[Any] = select.args.get("operation_modifiers") or []
+    return {m.name.upper() for m in found}

@@ -1,0 +1,88 @@
+"""Window clauses to window specifications: units, domains, and what a window may stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from tidegate import time
+from tidegate.algebra import operators as op
+from tidegate.algebra.expressions import index_of, span_of
+from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow, WindowSpec
+from tidegate.errors import Diagnostic, did_you_mean
+from tidegate.language.syntax import Duration, StreamWindow
+from tidegate.types import TIMESTAMP, Type
+
+
+def ticks(duration: Duration, domain: Type | None) -> int:
+    """A duration in ticks of the stream's time; a bare number is ticks."""
+    number, unit = int(duration.this), duration.args.get("unit")
+    if unit is None:
+        return number
+    if unit.upper() not in time.UNITS:
+        units = [u.lower() for u in time.UNITS if u.endswith("S")]
+        raise Diagnostic(
+            "UNKNOWN_UNIT", f"there is no unit '{unit}'", help=did_you_mean(unit, units, "units")
+        ).at(span_of(duration))
+    if domain != TIMESTAMP:
+        raise Diagnostic(
+            "TIME_DOMAIN",
+            f"'{unit}' needs a stream ordered by a TIMESTAMP; this one ticks in integers",
+            help="give a bare number of ticks",
+        ).at(span_of(duration))
+    return number * time.UNITS[unit.upper()]
+
+
+def window_spec(window: StreamWindow, domain: Type | None) -> WindowSpec:
+    """Which of the four window kinds a clause is."""
+    size: Duration | None = window.args.get("size")
+    slide: Duration | None = window.args.get("slide")
+    if window.args["frame"] == "ROWS":
+        if size is not None and size.args.get("unit") is not None and not size.in_rows:
+            raise _wrong_unit("ROWS counts rows", size)
+        rows = None if size is None else int(size.this)
+        if slide is None:
+            return RowWindow(rows)
+        if slide.in_rows or slide.args.get("unit") is None:
+            return RowWindow(rows, int(slide.this))
+        return RowsEveryTime(rows, ticks(slide, domain))
+    if size is not None and size.in_rows:
+        raise _wrong_unit("RANGE is a period of time", size)
+    span = None if size is None else ticks(size, domain)
+    if slide is not None and slide.in_rows:
+        return TimeEveryRows(span, int(slide.this))
+    return TimeWindow(span, 1 if slide is None else ticks(slide, domain))
+
+
+def _wrong_unit(what: str, duration: Duration) -> Diagnostic:
+    return Diagnostic("INVALID_WINDOW", f"{what}, not '{duration.args['unit']}'").at(span_of(duration))
+
+
+def apply_window(
+    input: op.Node,
+    window: StreamWindow,
+    domain: Type | None,
+    resolve: Callable[[exp.Expression], exp.Expression],
+) -> op.Node:
+    """The window above the stream it follows (PIPES section 5.1). A now-window changes nothing and is left out."""
+    if domain is None:
+        raise Diagnostic(
+            "WINDOW_ON_TABLE",
+            "a table has no time to window: its rows are valid at every instant",
+            help="leave the window out",
+        ).at(span_of(window))
+    spec = window_spec(window, domain)
+    partition = []
+    for column in window.args.get("partition") or []:
+        index = index_of(resolve(column))
+        if index is None:
+            raise Diagnostic("INVALID_WINDOW", "PARTITION BY takes columns").at(span_of(column))
+        partition.append(index)
+    granularity: Duration | None = window.args.get("granularity")
+    granule = 1 if granularity is None else ticks(granularity, domain)
+    if isinstance(spec, TimeWindow):
+        partition = []  # every row has its own validity: partitions change nothing
+        if spec.is_now and granule == 1:
+            return input
+    return op.Window(input, spec, tuple(partition), granule)
