@@ -67,12 +67,18 @@ class Diagnostic(Exception):  # noqa: N818 - it is the word users read
         self.help = help
         self.kind = kind
 
-    def locate(self, text: str, position: Position | None) -> Diagnostic:
-        """Fill in what a deeper layer could not know; what is already known stays."""
+    def at(self, span: tuple[int, int] | None) -> Diagnostic:
+        """Say where, unless it is known."""
+        if self.span is None:
+            self.span = span
+        return self
+
+    def locate(self, text: str) -> Diagnostic:
+        """Give the text; offsets become a line and a column. What is already known stays."""
         if self.text is None:
             self.text = text
-        if self.position is None:
-            self.position = position_at(text, *self.span) if self.span is not None else position
+            if self.position is None and self.span is not None:
+                self.position = position_at(text, *self.span)
         return self
 
     def __str__(self) -> str:

@@ -306,20 +306,23 @@ class _Parser(Spark.Parser):  # type: ignore[misc,name-defined]
         return stream
 
     def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:
-        """The window stands between the stream reference and its alias."""
-        window = None
-        if self._match_pair(TokenType.WINDOW, TokenType.L_PAREN):
-            window = self._parse_stream_window()
-        elif self._match_text_seq("SYNC", "BY", advance=False):
-            self._not_yet("synchronization (SYNC BY)")
-        if self._match_text_seq("AS", "OF", advance=False):
-            alias = None
-        else:
+        """A window stands before or after the alias of the stream reference (PIPES writes both)."""
+        window = self._parse_window_clause()
+        alias = None
+        if not self._match_text_seq("AS", "OF", advance=False):
             alias = super()._parse_table_alias(alias_tokens=alias_tokens)
+        window = window or self._parse_window_clause()
         if window is None:
             return alias  # type: ignore[no-any-return]
         columns = alias.args.get("columns") if alias else None
         return syntax.StreamAlias(this=alias.this if alias else None, columns=columns, window=window)
+
+    def _parse_window_clause(self) -> syntax.StreamWindow | None:
+        if self._match_pair(TokenType.WINDOW, TokenType.L_PAREN):
+            return self._parse_stream_window()
+        if self._match_text_seq("SYNC", "BY", advance=False):
+            self._not_yet("synchronization (SYNC BY)")
+        return None
 
     def _parse_stream_window(self) -> syntax.StreamWindow:
         opening = self._prev

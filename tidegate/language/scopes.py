@@ -28,6 +28,9 @@ class Columns(tuple[Field, ...]):
         self.outer = outer
         return self
 
+    def __len__(self) -> int:
+        return super().__len__() if self.outer is None else OUTER + len(self.outer)
+
     def __getitem__(self, index: int) -> Field:  # type: ignore[override]
         if index < OUTER:
             return super().__getitem__(index)

@@ -1,0 +1,201 @@
+"""Definitions as statements: CREATE, REGISTER and DROP, checked before anything is registered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from tidegate import time
+from tidegate.algebra.expressions import span_of
+from tidegate.algebra.scalar_types import type_from_sql
+from tidegate.errors import Diagnostic, did_you_mean
+from tidegate.language import syntax
+from tidegate.language.binder import bind
+from tidegate.language.blocks import Ask
+from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition, ViewDefinition
+from tidegate.types import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
+
+SOURCES = ("csv", "json", "parquet", "kafka", "socket", "memory", "rate")
+"""Sources that rows can come from."""
+
+SINKS = ("parquet", "csv", "json", "console", "noop")
+"""Sinks that changes can go to."""
+
+
+def define(statement: exp.Expression, catalog: Catalog, text: str, ask: Ask | None = None) -> Catalog:
+    """The catalog after a definition; the old one stays as it was if the statement is wrong."""
+    try:
+        if isinstance(statement, syntax.CreateBase):
+            definition = _base(statement)
+            return _placed(lambda: catalog.with_definition(definition, statement.args["replace"]), statement)
+        if isinstance(statement, syntax.CreateView):
+            return _view(statement, catalog, text, ask)
+        assert isinstance(statement, syntax.DropDefinition)
+        return _drop(statement, catalog)
+    except Diagnostic as diagnostic:
+        raise diagnostic.locate(text) from None
+
+
+def _placed(register: Callable[[], Catalog], statement: exp.Expression) -> Catalog:
+    try:
+        return register()
+    except Diagnostic as diagnostic:
+        raise diagnostic.at(span_of(statement.this)) from None
+
+
+def _base(statement: syntax.CreateBase) -> StreamDefinition:
+    name = statement.this.name
+    columns: list[Field] = []
+    for column in statement.args["columns"]:
+        if column.name.lower() in [c.name.lower() for c in columns]:
+            raise Diagnostic("DUPLICATE_COLUMN", f"column '{column.name}' is declared twice").at(
+                span_of(column.this)
+            )
+        try:
+            kind = type_from_sql(column.args["kind"])
+        except Diagnostic as diagnostic:
+            raise diagnostic.at(span_of(column.this)) from None
+        required = bool(column.args.get("constraints"))
+        columns.append(Field(column.name, kind, nullable=not required))
+    source = _call(statement.args["source"], SOURCES, "source")
+    options = read_options(statement.args.get("options"))
+    slack, idle = options.pop("slack", None), options.pop("idle", None)
+    definition = StreamDefinition(
+        name, tuple(columns), replace(source, options=tuple(sorted(options.items()))),
+        table=statement.args["kind"] == "TABLE",
+    )  # fmt: skip
+    ordered_by, valid = statement.args.get("ordered_by"), statement.args.get("valid")
+    if definition.table and (ordered_by is not None or valid is not None):
+        what = ordered_by if ordered_by is not None else valid[0]
+        raise Diagnostic(
+            "TABLE_WITH_TIME", "a table is valid at every instant and has no order", help="CREATE STREAM instead"
+        ).at(span_of(what))
+    if ordered_by is not None:
+        definition = replace(definition, ordered_by=_time_column(ordered_by, definition.columns).name)
+    if valid is not None:
+        if len(valid) != 2:
+            raise Diagnostic("SYNTAX_ERROR", "VALID takes two columns: from and to").at(span_of(valid[0]))
+        first, last = (_time_column(v, definition.columns) for v in valid)
+        if (first.type in (TIMESTAMP, TIMESTAMP_NTZ)) != (last.type in (TIMESTAMP, TIMESTAMP_NTZ)):
+            raise Diagnostic("TIME_DOMAIN", "both ends of a validity have the same type").at(span_of(valid[1]))
+        definition = replace(definition, valid=(first.name, last.name))
+    domain_is_timestamp = definition.time_type == TIMESTAMP
+    at = span_of(statement.args["options"][0]) if statement.args.get("options") else span_of(statement.this)
+    try:
+        if slack is not None:
+            definition = replace(definition, slack=parse_period(slack, domain_is_timestamp))
+        if idle is not None:
+            definition = replace(definition, idle=parse_period(idle, True))
+    except Diagnostic as diagnostic:
+        raise diagnostic.at(at) from None
+    return definition
+
+
+def _time_column(identifier: exp.Expression, columns: Schema) -> Field:
+    found = [c for c in columns if c.name.lower() == identifier.name.lower()]
+    if not found:
+        raise Diagnostic(
+            "UNKNOWN_COLUMN",
+            f"there is no column '{identifier.name}'",
+            help=did_you_mean(identifier.name, [c.name for c in columns], "columns"),
+        ).at(span_of(identifier))
+    if found[0].type not in (TIMESTAMP, TIMESTAMP_NTZ) and not found[0].type.is_integral:
+        raise Diagnostic(
+            "TIME_DOMAIN", f"time is a TIMESTAMP or an integer; '{found[0].name}' is {found[0].type}"
+        ).at(span_of(identifier))
+    return found[0]
+
+
+def _call(node: exp.Expression, known: tuple[str, ...], what: str) -> SourceCall:
+    name = node.name.lower()
+    if name not in known:
+        raise Diagnostic(
+            f"UNKNOWN_{what.upper()}",
+            f"there is no {what} '{node.name}'",
+            help=did_you_mean(node.name, list(known), f"{what}s"),
+        ).at(span_of(node.this))
+    return SourceCall(name, tuple(_constant(a) for a in node.expressions))
+
+
+def read_sink(node: exp.Expression) -> SourceCall:
+    """The sink of INSERT INTO."""
+    return _call(node, SINKS, "sink")
+
+
+def _constant(node: exp.Expression) -> object:
+    if isinstance(node, exp.Literal):
+        return node.this if node.is_string else (int(node.this) if node.this.isdigit() else float(node.this))
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
+        value = _constant(node.this)
+        return -value if isinstance(value, (int, float)) else value
+    raise Diagnostic("WRONG_ARGUMENTS", "a constant is needed here").at(span_of(node))
+
+
+def read_options(nodes: list[exp.Expression] | None) -> dict[str, str]:
+    """`WITH (key = value, …)`."""
+    options: dict[str, str] = {}
+    for node in nodes or []:
+        value = _constant(node.expression)
+        options[node.this.name.lower()] = str(value).lower() if isinstance(value, bool) else str(value)
+    return options
+
+
+def parse_period(text: str, timestamps: bool) -> int:
+    """A period such as '5 seconds' in microseconds, or a bare number of ticks.
+
+    >>> parse_period("5 seconds", True), parse_period("7", False)
+    (5000000, 7)
+    """
+    match = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", text)
+    unit = match[2].upper() if match else ""
+    if match is None or (unit and unit not in time.UNITS):
+        raise Diagnostic("INVALID_PERIOD", f"'{text}' is not a period", help="as in '5 seconds'")
+    if unit and not timestamps:
+        raise Diagnostic("TIME_DOMAIN", f"'{text}': this stream ticks in integers", help="give a bare number")
+    return int(match[1]) * (time.UNITS[unit] if unit else 1)
+
+
+def _view(statement: syntax.CreateView, catalog: Catalog, text: str, ask: Ask | None) -> Catalog:
+    columns = tuple(c.name for c in statement.args.get("columns") or ())
+    view = ViewDefinition(statement.this.name, statement.args["query"], text, columns)
+    bound = bind(view.query, catalog, text, ask)
+    names = [f.name for f in bound.plan.schema if not f.hidden]
+    if columns and len(columns) != len(names):
+        raise Diagnostic("COLUMN_COUNT", f"{len(columns)} names for {len(names)} columns").at(
+            span_of(statement.this)
+        )
+    seen: set[str] = set()
+    for name in columns or names:
+        if name.lower() in seen:
+            raise Diagnostic(
+                "DUPLICATE_COLUMN", f"the view would have two columns '{name}'", help="name one of them with AS"
+            ).at(span_of(statement.this))
+        seen.add(name.lower())
+    replacing = bool(statement.args.get("replace"))
+    after = _placed(lambda: catalog.with_definition(view, replacing), statement)
+    if replacing:  # a view must not come to stand on itself
+        bind(exp.Select(expressions=[exp.Star()], from_=exp.From(this=exp.to_table(view.name))), after, text, ask)
+    return after
+
+
+def _drop(statement: syntax.DropDefinition, catalog: Catalog) -> Catalog:
+    name = statement.this.name
+    if catalog.find(name) is None:
+        if statement.args.get("exists"):
+            return catalog
+        raise Diagnostic(
+            "UNKNOWN_STREAM", f"there is no '{name}'", help=did_you_mean(name, catalog.names, "streams")
+        ).at(span_of(statement.this))
+    for other in catalog.definitions.values():
+        if isinstance(other, ViewDefinition) and other.name.lower() != name.lower() and any(
+            t.name.lower() == name.lower() for t in other.query.find_all(exp.Table)
+        ):  # fmt: skip
+            raise Diagnostic(
+                "IN_USE", f"'{other.name}' is defined by '{name}'", help=f"DROP VIEW {other.name} first"
+            ).at(span_of(statement.this))
+    return catalog.without(name)
