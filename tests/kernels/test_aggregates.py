@@ -1,0 +1,344 @@
+"""AggregateKernel against an aggregation of snapshots in plain Python, at every change point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
+from functools import cmp_to_key
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tidegate.algebra.functions import AggregateFunction
+from tidegate.algebra.operators import Aggregate, Aggregation, Scan
+from tidegate.errors import Diagnostic
+from tidegate.kernels.aggregates import AggregateKernel
+from tidegate.kernels.rows import Frame, change_points, from_rows, restore, snapshot, table
+from tidegate.time import MAX, MIN
+from tidegate.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    NAN,
+    STRING,
+    TIMESTAMP,
+    Field,
+    Row,
+    Type,
+    array,
+    decimal,
+)
+
+SCHEMA = (
+    Field("k", BIGINT),
+    Field("i", INT),
+    Field("f", DOUBLE),
+    Field("d", decimal(10, 2)),
+    Field("s", STRING),
+    Field("b", BOOLEAN),
+    Field("a", array(INT)),
+)
+SCAN = Scan("S", SCHEMA)
+WIDE = Context(prec=76)
+K, I, F, D, S, B, A = range(7)
+
+VALUES = st.tuples(
+    st.sampled_from([1, 2, None]),
+    st.sampled_from([None, -7, 0, 3, 3, 12, 2**31 - 1]),
+    st.sampled_from([None, 0.1, 0.1, -2.5, 1e16, 1e-9, NAN, math.inf, -math.inf, 0.0]),
+    st.sampled_from([None, Decimal("0.01"), Decimal("-3.50"), Decimal("99999999.99"), Decimal("7.00")]),
+    st.sampled_from([None, "", "a", "é", "Z", "ab"]),
+    st.sampled_from([None, True, True, False]),
+    st.sampled_from([None, (), (1,), (1, 2), (None, 5)]),
+)
+FORMS = st.sampled_from(["interval", "interval", "change", "cut", "lasting", "noise"])
+BIRTHS = st.tuples(VALUES, FORMS, st.integers(0, 30), st.integers(1, 12), st.integers(1, 3))
+STREAMS = st.lists(BIRTHS, max_size=24)
+CUTS = st.lists(st.integers(0, 48), max_size=6)
+STEADY = st.lists(st.tuples(VALUES, st.just("interval"), st.integers(0, 30), st.just(7), st.integers(1, 2)), max_size=24)
+
+Rows = list[tuple[Row, int, int, int]]
+
+
+def physical(births: Sequence[Any]) -> Rows:
+    """Each birth as signed rows: with its end, with a retraction, with an end that is cut short, …"""
+    rows: Rows = []
+    for values, form, ts, length, n in births:
+        if form == "interval":
+            rows.append((values, ts, ts + length, n))
+        elif form == "change":
+            rows += [(values, ts, MAX, n), (values, ts + length, MAX, -n)]
+        elif form == "cut":
+            rows += [(values, ts, ts + length + 4, n), (values, ts + length, ts + length + 4, -n)]
+        elif form == "lasting":
+            rows.append((values, ts, MAX, n))
+        else:
+            rows += [(values, ts, MAX, -n), (values, ts, ts + length, n), (values, ts, MAX, n)]
+            rows.append((values, ts + length, MAX, 0))
+    return rows
+
+
+def run(kernel: Any, rows: Rows, cuts: Sequence[int], restored: bool, schema: Any = SCHEMA) -> list[Frame]:
+    """The kernel's chunks, over the given epochs; `restored`: each step begins from the log alone."""
+    state = kernel.initial()
+    log = {name: [t.rows] for name, t in state.items()}
+    chunks = []
+    low = MIN
+    for upto in [*sorted(set(cuts)), MAX]:
+        part = [r for r in rows if low <= r[1] < upto]
+        chunk = from_rows([r[0] for r in part], schema, [r[1:] for r in part])
+        state, out = kernel.step(state, [chunk], upto)
+        assert out.filter((pl.col("ts") < low) | (pl.col("ts") >= upto)).is_empty()
+        assert out.filter((pl.col("ts") >= pl.col("te")) | (pl.col("n") == 0)).is_empty()
+        chunks.append(out)
+        for name, t in state.items():
+            log[name].append(t.delta)
+        if restored and upto < MAX:
+            rebuilt = {name: restore(kernel.layout[name], log[name], upto) for name in state}
+            for name, rows_ in rebuilt.items():
+                assert rows_.schema == state[name].rows.schema, name
+            state = {name: table(rows_) for name, rows_ in rebuilt.items()}
+        low = upto
+    return chunks
+
+
+def bag_at(rows: Rows, t: int) -> list[Row]:
+    """The rows valid at an instant, each as often as it is."""
+    bag: dict[Row, int] = {}
+    for values, ts, te, n in rows:
+        if ts <= t < te:
+            bag[values] = bag.get(values, 0) + n
+    assert all(n >= 0 for n in bag.values())
+    return [values for values, n in bag.items() for _ in range(n)]
+
+
+def compare(x: Any, y: Any) -> int:
+    """Order of values: NULL first, NaN last, strings by their bytes, members in turn."""
+    if x is None or y is None:
+        return (x is not None) - (y is not None)
+    if isinstance(x, tuple):
+        return next((c for a, b in zip(x, y, strict=False) if (c := compare(a, b))), len(x) - len(y))
+    if isinstance(x, float):
+        x, y = (math.isnan(x), 0.0 if math.isnan(x) else x), (math.isnan(y), 0.0 if math.isnan(y) else y)
+    if isinstance(x, str):
+        x, y = x.encode(), y.encode()
+    return int(x > y) - int(x < y)
+
+
+ordered = cmp_to_key(compare)
+
+
+def exact_sum(values: list[Any]) -> Any:
+    if any(isinstance(v, float) and not math.isfinite(v) for v in values):
+        return sum(v for v in values if not math.isfinite(v)) + 0.0
+    total = sum(map(Fraction, values), Fraction(0))
+    return total
+
+
+def expected(aggregation: Aggregation, rows: list[Row]) -> Any:
+    """The aggregate of a bag, by definition. A Fraction stands for the exact value of a float or decimal."""
+    name = aggregation.function
+    if aggregation.where is not None:
+        rows = [r for r in rows if r[aggregation.where] is True]
+    taken = [tuple(r[a] for a in aggregation.arguments) for r in rows]
+    if name.startswith("ARG"):
+        taken = [p for p in taken if p[1] is not None]
+        if not taken:
+            return None
+        best = (min if name == "ARG_MIN" else max)((p[1] for p in taken), key=ordered)
+        ties = [v for v, by in taken if compare(by, best) == 0]
+        return min((v for v in ties if v is not None), key=ordered, default=None)
+    if name not in FUNCTIONS:
+        taken = [p for p in taken if None not in p]
+    if aggregation.distinct:
+        taken = list(dict.fromkeys(taken))
+    if name == "COUNT":
+        return len(taken)
+    if not taken:
+        return None
+    if name in FUNCTIONS:
+        f = FUNCTIONS[name]
+        partials = [f.init(*p) for p in taken]
+        while len(partials) > 1:
+            partials.append(f.merge(partials.pop(), partials.pop()))
+        return f.evaluate(partials[0])
+    values = sorted((p[0] for p in taken), key=ordered)
+    count = len(values)
+    if name in ("MIN", "MAX"):
+        return values[0 if name == "MIN" else -1]
+    if name == "TOP_K":
+        return tuple(values[::-1][: int(aggregation.parameter or 0)])
+    total = exact_sum(values)
+    if name == "SUM":
+        return total
+    if name == "AVG":
+        return total / count
+    if name == "QUANTILE":
+        position = (count - 1) * float(aggregation.parameter or 0)
+        low, high = math.floor(position), math.ceil(position)
+        x, y = float(values[low]), float(values[high])
+        return x if low == high or compare(x, y) == 0 else (high - position) * x + (position - low) * y
+    if name.endswith("SAMP") and count == 1:
+        return None
+    if isinstance(total, float):
+        return NAN
+    mean = total / count
+    variance = sum((Fraction(v) - mean) ** 2 for v in values) / (count - 1 if name.endswith("SAMP") else count)
+    return variance if name.startswith("VAR") else math.sqrt(variance)
+
+
+def agrees(aggregation: Aggregation, got: Any, wanted: Any) -> bool:
+    if got is None or wanted is None:
+        return got is wanted
+    if aggregation.type.name == "DECIMAL" and isinstance(wanted, Fraction):
+        scale = aggregation.type.params[1]
+        exact = WIDE.divide(Decimal(wanted.numerator), Decimal(wanted.denominator))
+        return bool(got == exact.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, WIDE))
+    if aggregation.type.is_integral:
+        return bool(Fraction(got) == Fraction(wanted)) and isinstance(got, int)
+    if isinstance(got, float):
+        wanted = float(wanted)
+        if math.isnan(wanted) or math.isinf(wanted) or aggregation.function in ("SUM", "MIN", "MAX"):
+            return compare(got, wanted) == 0
+        return math.isclose(got, wanted, rel_tol=1e-14)
+    return compare(got, wanted) == 0
+
+
+FUNCTIONS = {
+    "SPAN": AggregateFunction(
+        "SPAN",
+        lambda v: None if v is None else (v, v),
+        lambda a, b: b if a is None else a if b is None else (min(a[0], b[0]), max(a[1], b[1])),
+        lambda p: None if p is None else p[1] - p[0],
+        BIGINT,
+    ),
+    "NULLS": AggregateFunction(
+        "NULLS", lambda a, b: (a is None) + (b is None), lambda a, b: a + b, lambda p: p, BIGINT
+    ),
+    "ROWS": AggregateFunction("ROWS", lambda: 1, lambda a, b: a + b, lambda p: p / 2, DOUBLE),
+}
+
+
+def aggregation(function: str, *arguments: int, type: Type = DOUBLE, **more: Any) -> Aggregation:  # noqa: A002
+    return Aggregation(function, arguments, type, function.lower(), **more)
+
+
+SPREADS = ("VAR_SAMP", "VAR_POP", "STDDEV_SAMP", "STDDEV_POP")
+CASES: dict[str, tuple[Aggregation, ...]] = {
+    "counts": (
+        aggregation("COUNT", type=BIGINT),
+        aggregation("COUNT", I, type=BIGINT),
+        aggregation("COUNT", S, I, type=BIGINT, distinct=True),
+        aggregation("COUNT", type=BIGINT, where=B),
+    ),
+    "count": (aggregation("COUNT", type=BIGINT),),
+    "nothing": (),
+    "integers": (aggregation("SUM", I, type=BIGINT), aggregation("AVG", I)),
+    "integers apart": (
+        aggregation("SUM", I, type=BIGINT, distinct=True),
+        aggregation("AVG", I, where=B),
+        aggregation("SUM", I, type=BIGINT, distinct=True, where=B),
+    ),
+    "floats": (aggregation("SUM", F), aggregation("AVG", F)),
+    "floats apart": (aggregation("SUM", F, distinct=True), aggregation("AVG", F, where=B)),
+    "decimals": (aggregation("SUM", D, type=decimal(20, 2)), aggregation("AVG", D, type=decimal(14, 6))),
+    "decimals apart": (
+        aggregation("SUM", D, type=decimal(20, 2), distinct=True),
+        aggregation("AVG", D, type=decimal(14, 6), where=B),
+    ),
+    "spreads": tuple(aggregation(f, I) for f in SPREADS),
+    "float spreads": tuple(aggregation(f, F) for f in SPREADS),
+    "decimal spreads": (*(aggregation(f, D) for f in SPREADS), aggregation("VAR_POP", D, distinct=True)),
+    "extremes": (
+        aggregation("MIN", I, type=INT),
+        aggregation("MAX", F),
+        aggregation("MIN", F, where=B),
+        aggregation("MAX", B, type=BOOLEAN, distinct=True),
+    ),
+    "extremes of anything": (
+        aggregation("MIN", S, type=STRING),
+        aggregation("MAX", S, type=STRING, where=B),
+        aggregation("MAX", D, type=decimal(10, 2)),
+        aggregation("MIN", A, type=array(INT)),
+        aggregation("MAX", A, type=array(INT)),
+    ),
+    "arguments": (
+        aggregation("ARG_MIN", S, I, type=STRING),
+        aggregation("ARG_MAX", S, I, type=STRING),
+        aggregation("ARG_MAX", I, F, type=INT, where=B),
+        aggregation("ARG_MIN", F, S),
+        aggregation("ARG_MAX", I, I, type=INT),
+    ),
+    "quantiles": (
+        aggregation("QUANTILE", I, parameter=0.5),
+        aggregation("QUANTILE", F, parameter=0.25),
+        aggregation("QUANTILE", D, parameter=0.9, where=B),
+        aggregation("QUANTILE", I, parameter=1.0, distinct=True),
+    ),
+    "greatest": (
+        aggregation("TOP_K", I, type=array(INT), parameter=3),
+        aggregation("TOP_K", F, type=array(DOUBLE), parameter=2, distinct=True),
+        aggregation("TOP_K", S, type=array(STRING), parameter=2, where=B),
+    ),
+    "user-defined": (
+        aggregation("SPAN", I, type=BIGINT),
+        aggregation("SPAN", I, type=BIGINT, distinct=True, where=B),
+        aggregation("NULLS", I, S, type=BIGINT),
+        aggregation("ROWS", type=DOUBLE),
+    ),
+}
+KEYS = {"scalar": (), "by integer": (K,), "by string": (S,), "by two": (B, K), "by float": (F,), "by array": (A,)}
+
+
+def check(node: Aggregate, rows: Rows, cuts: Sequence[int], restored: bool) -> None:
+    chunks = run(AggregateKernel(node, FUNCTIONS), rows, cuts, restored)
+    instants = sorted({t for r in rows for t in r[1:3]} | set(change_points(chunks)))
+    for t in instants:
+        groups: dict[Row, list[Row]] = {}
+        for values in bag_at(rows, t):
+            groups.setdefault(tuple(values[k] for k in node.keys), []).append(values)
+        answer = snapshot(chunks, t, node.schema)
+        assert all(n == 1 for n in answer.values()), (t, answer)
+        by_key = {row[: len(node.keys)]: row[len(node.keys) :] for row in answer}
+        assert len(by_key) == len(answer), (t, answer)
+        assert by_key.keys() == groups.keys(), (t, answer)
+        for key, values in groups.items():
+            for a, got in zip(node.aggregations, by_key[key], strict=True):
+                wanted = expected(a, values)
+                assert agrees(a, got, wanted), (t, key, a, got, wanted)
+
+
+QUICK = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+
+
+@pytest.mark.parametrize("case", CASES)
+@QUICK
+@given(births=STREAMS, cuts=CUTS, keyed=st.booleans(), restored=st.booleans())
+def test_every_function_is_the_aggregate_of_each_snapshot(
+    case: str, births: Any, cuts: list[int], keyed: bool, restored: bool
+) -> None:
+    check(Aggregate(SCAN, (K,) if keyed else (), CASES[case]), physical(births), cuts, restored)
+
+
+@pytest.mark.parametrize("case", ["extremes", "extremes of anything", "quantiles"])
+@QUICK
+@given(births=STEADY, cuts=CUTS, restored=st.booleans())
+def test_time_windows_without_retractions(case: str, births: Any, cuts: list[int], restored: bool) -> None:
+    check(Aggregate(SCAN, (K,), CASES[case]), physical(births), cuts, restored)
+
+
+@pytest.mark.parametrize("keys", KEYS)
+@QUICK
+@given(births=STREAMS, cuts=CUTS, restored=st.booleans())
+def test_any_keys(keys: str, births: Any, cuts: list[int], restored: bool) -> None:
+    aggregations = (CASES["count"][0], CASES["integers"][0], CASES["extremes"][0])
+    check(Aggregate(SCAN, KEYS[keys], aggregations), physical(births), cuts, restored)

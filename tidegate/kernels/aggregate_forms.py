@@ -1,0 +1,513 @@
+"""The physical forms of aggregate functions: what each keeps per group, and how it sweeps over a timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import polars as pl
+
+from tidegate.algebra.functions import AggregateFunction
+from tidegate.algebra.operators import Aggregation
+from tidegate.errors import Diagnostic, internal
+from tidegate.kernels import aggregate_sums as sums
+from tidegate.kernels import sweep_ranks as ranks
+from tidegate.kernels.aggregate_decimals import average_words, decimal_series, fits_precision, words_of
+from tidegate.kernels.aggregate_users import UserDefined
+from tidegate.kernels.rows import Frame, dtype
+from tidegate.kernels.sweep_groups import Flags, Floats, Ids, Ints, holds_integer, integers
+from tidegate.kernels.sweep_ranks import Events, Order, Universe
+from tidegate.kernels.sweep_timeline import Timeline
+from tidegate.types import Schema, Type
+
+
+@dataclass
+class Sweep:
+    """One step of an `Aggregate`: what its forms read, share and mark."""
+
+    timeline: Timeline
+    before: Frame
+    counts: Ints
+    changed: Flags
+    _masks: dict[tuple[object, ...], Flags] = field(default_factory=dict)
+    _universes: dict[tuple[object, ...], Universe] = field(default_factory=dict)
+    _distinct: dict[tuple[object, ...], tuple[Events, Universe]] = field(default_factory=dict)
+    _queues: Flags | None = None
+
+    def mask(self, required: tuple[int, ...], where: int | None) -> Flags:
+        """The elements that count: no required column is NULL, and `where` is true."""
+        key = (required, where)
+        if key not in self._masks:
+            use = np.ones(len(self.timeline.n), np.bool_)
+            for i in required:
+                column = self.timeline.elements[f"c{i}"]
+                if column.null_count():
+                    use &= column.is_not_null().to_numpy()
+            if where is not None:
+                use &= self.timeline.elements[f"c{where}"].fill_null(False).to_numpy()
+            self._masks[key] = use
+        return self._masks[key]
+
+    def ranked(
+        self, required: tuple[int, ...], where: int | None, orders: tuple[Order, ...], distinct: bool
+    ) -> tuple[Events, Universe]:
+        """Events and universe of the elements that count; with `distinct`, of their different values."""
+        key = (required, where, orders)
+        if key not in self._universes:
+            use = self.mask(required, where)
+            self._universes[key] = ranks.build_universe(self.timeline, self.timeline.elements, use, orders)
+        universe = self._universes[key]
+        if not distinct:
+            line = self.timeline
+            return Events(line.point_events, line.events, line.n), universe
+        if key not in self._distinct:
+            self._distinct[key] = ranks.distinct_events(self.timeline, universe)
+        return self._distinct[key]
+
+    def summed(self, aggregation: Aggregation) -> tuple[Events, Flags, Ids | None]:
+        """Events, which of their elements count, and (with DISTINCT) the row each element stands for."""
+        use = self.mask(aggregation.arguments, aggregation.where)
+        if not aggregation.distinct:
+            line = self.timeline
+            return Events(line.point_events, line.events, line.n), use, None
+        orders = tuple(Order(f"c{i}") for i in aggregation.arguments)
+        events, universe = self.ranked(aggregation.arguments, aggregation.where, orders, True)
+        return events, np.ones(len(universe.example), np.bool_), universe.example
+
+    def queues(self) -> Flags:
+        """See `queueable`."""
+        if self._queues is None:
+            line = self.timeline
+            self._queues = ranks.queueable(line.live_offsets, line.start_offsets, line.before, line.n, line.ends)
+        return self._queues
+
+    def accumulators(self, index: int, ints: int, floats: int = 0) -> tuple[Ints, Floats]:
+        """An aggregation's accumulators of the touched groups, as arrays to move on."""
+        i = [self.before[f"a{index}_i{k}"].to_numpy() for k in range(ints)]
+        f = [self.before[f"a{index}_f{k}"].to_numpy() for k in range(floats)]
+        groups = self.timeline.groups.count
+        return (
+            np.column_stack(i) if i else np.empty((groups, 0), np.int64),
+            np.column_stack(f) if f else np.empty((groups, 0), np.float64),
+        )
+
+
+@dataclass(frozen=True)
+class Swept:
+    """The result of a form: the values at chosen points, and the accumulators after the step."""
+
+    values: Callable[[Ids], pl.Series]
+    after: Mapping[str, pl.Series] = field(default_factory=dict)
+
+
+class Form(Protocol):
+    """How an aggregation is computed.
+
+    `accumulators` are the columns it keeps per group; `needs_elements` says that it also reads the live rows.
+    """
+
+    needs_elements: bool
+
+    @property
+    def accumulators(self) -> Mapping[str, pl.DataType]: ...
+
+    def sweep(self, sweep: Sweep) -> Swept: ...
+
+
+def _numbered(index: int, ints: int, floats: int = 0) -> dict[str, pl.DataType]:
+    columns: dict[str, pl.DataType] = {f"a{index}_i{k}": pl.Int64() for k in range(ints)}
+    return columns | {f"a{index}_f{k}": pl.Float64() for k in range(floats)}
+
+
+def _after(index: int, ints: Ints, floats: Floats | None = None) -> dict[str, pl.Series]:
+    columns = {f"a{index}_i{k}": pl.Series(np.ascontiguousarray(ints[:, k])) for k in range(ints.shape[1])}
+    if floats is not None:
+        columns |= {f"a{index}_f{k}": pl.Series(np.ascontiguousarray(floats[:, k])) for k in range(floats.shape[1])}
+    return columns
+
+
+def _nullable(values: pl.Series, null: Flags, type_: pl.DataType) -> pl.Series:
+    """Values of integers or floats inside, NULL where flagged, in the declared type."""
+    if null.any():
+        values = values.to_frame("v").select(pl.when(~pl.Series(null)).then(pl.col("v"))).to_series()
+    if type_ in (pl.Date, pl.Datetime, pl.Duration) and values.dtype == pl.Int64:
+        return values.cast(pl.Int32).cast(type_) if type_ == pl.Date else values.cast(type_)
+    return values if values.dtype == type_ else values.cast(type_)
+
+
+@dataclass(frozen=True)
+class CountRows:
+    """COUNT(*): the number of rows is kept anyway."""
+
+    aggregation: Aggregation
+    needs_elements: bool = False
+
+    @property
+    def accumulators(self) -> Mapping[str, pl.DataType]:
+        return {}
+
+    def sweep(self, sweep: Sweep) -> Swept:
+        counts = sweep.counts
+        sweep.changed[1:] |= counts[1:] != counts[:-1]
+        return Swept(lambda points: pl.Series(counts[points]).cast(dtype(self.aggregation.type)))
+
+
+@dataclass(frozen=True)
+class Count:
+    """COUNT of rows where no argument is NULL."""
+
+    index: int
+    aggregation: Aggregation
+    needs_elements: bool
+
+    @property
+    def accumulators(self) -> Mapping[str, pl.DataType]:
+        return _numbered(self.index, 1)
+
+    def sweep(self, sweep: Sweep) -> Swept:
+        events, use, _ = sweep.summed(self.aggregation)
+        acc, _ = sweep.accumulators(self.index, 1)
+        out = np.empty(sweep.timeline.points, np.int64)
+        count = np.ascontiguousarray(acc[:, 0])
+        sums.sweep_count(
+            sweep.timeline.group_points, events.offsets, events.events, events.n, use, count, out, sweep.changed
+        )
+        return Swept(
+            lambda points: pl.Series(out[points]).cast(dtype(self.aggregation.type)),
+            _after(self.index, count[:, None]),
+        )
+
+
+@dataclass(frozen=True)
+class IntegerSum:
+    """SUM and AVG of whole numbers (and of intervals, which are whole numbers of microseconds)."""
+
+    index: int
+    aggregation: Aggregation
+    needs_elements: bool
+
+    @property
+    def accumulators(self) -> Mapping[str, pl.DataType]:
+        return _numbered(self.index, 3)
+
+    def sweep(self, sweep: Sweep) -> Swept:
+        events, use, rows = sweep.summed(self.aggregation)
+        values, _ = integers(_picked(sweep, self.aggregation.arguments[0], rows))
+        acc, _ = sweep.accumulators(self.index, 3)
+        line = sweep.timeline
+        averages = self.aggregation.function == "AVG"
+        total = np.empty(0 if averages else line.points, np.int64)
+        average = np.empty(line.points if averages else 0, np.float64)
+        null = np.empty(line.points, np.bool_)
+        fits = sums.sweep_integers(
+            line.group_points, events.offsets, events.events, events.n, use, values,
+            acc, total, average, null, sweep.changed,
+        )  # fmt: skip
+        type_ = dtype(self.aggregation.type)
+        if not fits or (not averages and type_ in (pl.Int8, pl.Int16, pl.Int32) and not _within(total, type_)):
+            raise _overflow(self.aggregation)
+
+        def shown(points: Ids) -> pl.Series:
+            if averages and type_ == pl.Duration:
+                return _nullable(pl.Series(np.round(average[points]).astype(np.int64)), null[points], type_)
+            return _nullable(pl.Series((average if averages else total)[points]), null[points], type_)
+
+        return Swept(shown, _after(self.index, acc))
+
+
+@dataclass(frozen=True)
+class DecimalSum:
+    """SUM and AVG of decimals; an average is rounded half up."""
+
+    index: int
+    aggregation: Aggregation
+    scale: int
+    needs_elements: bool
+
+    @property
+    def accumulators(self) -> Mapping[str, pl.DataType]:
+        return _numbered(self.index, 5)
+
+    def sweep(self, sweep: Sweep) -> Swept:
+        events, use, rows = sweep.summed(self.aggregation)
+        words = words_of(_picked(sweep, self.aggregation.arguments[0], rows))
+        acc, _ = sweep.accumulators(self.index, 5)
+        line = sweep.timeline
+        total = np.empty((line.points, 2), np.uint64)
+        count = np.empty(line.points, np.int64)
+        fits = sums.sweep_decimals(
+            line.group_points, events.offsets, events.events, events.n, use, words, acc, total, count
+        )
+        precision, scale = self.aggregation.type.params
+        null = count == 0
+        if fits and self.aggregation.function == "AVG":
+            total = average_words(total, count, scale - self.scale)
+        if not fits or not fits_precision(total, precision):
+            raise _overflow(self.aggregation)
+        sums.mark_words(line.group_points, total, null, sweep.changed)
+        return Swept(
+            lambda points: decimal_series(total[points], null[points], precision, scale), _after(self.index, acc)
+        )
+
+
+@dataclass(frozen=True)
+class FloatSum:
+    """SUM and AVG of floats."""
+
+    index: int
+    aggregation: Aggregation
+    needs_elements: bool
+
+    @property
+    def accumulators(self) -> Mapping[str, pl.DataType]:
+        return _numbered(self.index, 5, 4)
+
+    def sweep(self, sweep: Sweep) -> Swept:
+        events, use, rows = sweep.summed(self.aggregation)
+        values = _floats(_picked(sweep, self.aggregation.arguments[0], rows))
+        counts, pairs = sweep.accumulators(self.index, 5, 4)
+        line = sweep.timeline
+        out, null = np.empty(line.points, np.float64), np.empty(line.points, np.bool_)
+        sums.sweep_floats(
+            line.group_points, events.offsets, events.events, events.n, use, values,
+            self.aggregation.function == "AVG", pairs, counts, out, null, sweep.changed,
+        )  # fmt: skip
+        type_ = dtype(self.aggregation.type)
+        return Swept(
+            lambda points: _nullable(pl.Series(out[points]), null[points], type_),
+            _after(self.index, counts, pairs),
+        )
+
+
+@dataclass(frozen=True)
+class Variance:
+    """VAR_SAMP, VAR_POP, STDDEV_SAMP and STDDEV_POP of any numbers."""
+
+    index: int
+    aggregation: Aggregation
+    needs_elements: bool
+
+    @property
+    def accumulators(self) -> Mapping[str, pl.DataType]:
+        return _numbered(self.index, 3, 5)
+
+    def sweep(self, sweep: Sweep) -> Swept:
+        events, use, rows = sweep.summed(self.aggregation)
+        values = _floats(_picked(sweep, self.aggregation.arguments[0], rows))
+        counts, pairs = sweep.accumulators(self.index, 3, 5)
+        line = sweep.timeline
+        out, null = np.empty(line.points, np.float64), np.empty(line.points, np.bool_)
+        sums.sweep_variance(
+            line.group_points, events.offsets, events.events, events.n, use, values,
+            self.aggregation.function.endswith("SAMP"), self.aggregation.function.startswith("STDDEV"),
+            pairs, counts, out, null, sweep.changed,
+        )  # fmt: skip
+        type_ = dtype(self.aggregation.type)
+        return Swept(
+            lambda points: _nullable(pl.Series(out[points]), null[points], type_),
+            _after(self.index, counts, pairs),
+        )
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """MIN and MAX of any orderable type: of codes in the same order. DISTINCT makes no difference."""
+
+    aggregation: Aggregation
+    needs_elements: bool = True
+
+    @property
+    def accumulators(self) -> Mapping[str, pl.DataType]:
+        return {}
+
+    def sweep(self, sweep: Sweep) -> Swept:
+        line = sweep.timeline
+        (argument,), where = self.aggregation.arguments, self.aggregation.where
+        column = line.elements[f"c{argument}"]
+        codes, decode = _codes(column, dtype(self.aggregation.type))
+        use, queues = sweep.mask((argument,), where), sweep.queues()
+        least = self.aggregation.function == "MIN"
+        out, null = np.empty(line.points, np.int64), np.empty(line.points, np.bool_)
+        ranks.sweep_queue(
+            line.group_points, line.times, line.live_offsets, line.start_offsets, line.before, line.starts, line.ends,
+            use, codes, least, queues, out, null, sweep.changed,
+        )  # fmt: skip
+        if not queues.all():
+            rest = use & ~queues[line.group_of_elements()]
+            universe = ranks.build_universe(line, pl.DataFrame({"code": codes}), rest, (Order("code"),))
+            ranks.sweep_kth(
+                line.group_points, line.point_events, line.events, line.n, universe.rank, universe.offsets,
+                universe.initial, codes[universe.example], not least, queues, out, null, sweep.changed,
+            )  # fmt: skip
+        return Swept(lambda points: decode(out[points], null[points]))
+
+
+@dataclass(frozen=True)
+class ArgumentOf:
+    """ARG_MIN(value, by) and ARG_MAX(value, by); ties take the least value, NULL last."""
+
+    aggregation: Aggregation
+    needs_elements: bool = True
+
+    @property
+    def accumulators(self) -> Mapping[str, pl.DataType]:
+        return {}
+
+    def sweep(self, sweep: Sweep) -> Swept:
+        line = sweep.timeline
+        value, by = self.aggregation.arguments
+        orders = (Order(f"c{by}", self.aggregation.function == "ARG_MAX"), Order(f"c{value}", nulls_last=True))
+        if value == by:
+            orders = orders[:1]
+        events, universe = sweep.ranked((by,), self.aggregation.where, orders, False)
+        shown = line.elements[f"c{value}"][universe.example]
+        label, example = ranks.rank_rows(shown.to_frame("v"), (Order("v"),))
+        out, null = np.empty(line.points, np.int64), np.empty(line.points, np.bool_)
+        ranks.sweep_kth(
+            line.group_points, events.offsets, events.events, events.n, universe.rank, universe.offsets,
+            universe.initial, label.astype(np.int64), False, np.zeros(line.groups.count, np.bool_),
+            out, null, sweep.changed,
+        )  # fmt: skip
+        type_, by_label = dtype(self.aggregation.type), shown[example]
+        return Swept(lambda points: _gathered(by_label, out[points], null[points], type_))
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """QUANTILE, by linear interpolation between neighbours."""
+
+    aggregation: Aggregation
+    needs_elements: bool = True
+
+    @property
+    def accumulators(self) -> Mapping[str, pl.DataType]:
+        return {}
+
+    def sweep(self, sweep: Sweep) -> Swept:
+        line = sweep.timeline
+        (argument,), fraction = self.aggregation.arguments, self.aggregation.parameter
+        events, universe = sweep.ranked(
+            (argument,), self.aggregation.where, (Order(f"c{argument}"),), self.aggregation.distinct
+        )
+        assert fraction is not None
+        values = _floats(line.elements[f"c{argument}"][universe.example])
+        out, null = np.empty(line.points, np.float64), np.empty(line.points, np.bool_)
+        ranks.sweep_quantile(
+            line.group_points, events.offsets, events.events, events.n, universe.rank, universe.offsets,
+            universe.initial, values, float(fraction), out, null, sweep.changed,
+        )  # fmt: skip
+        type_ = dtype(self.aggregation.type)
+        return Swept(lambda points: _nullable(pl.Series(out[points]), null[points], type_))
+
+
+@dataclass(frozen=True)
+class Greatest:
+    """TOP_K: an array of the k greatest values, descending."""
+
+    aggregation: Aggregation
+    needs_elements: bool = True
+
+    @property
+    def accumulators(self) -> Mapping[str, pl.DataType]:
+        return {}
+
+    def sweep(self, sweep: Sweep) -> Swept:
+        line = sweep.timeline
+        (argument,), k = self.aggregation.arguments, self.aggregation.parameter
+        events, universe = sweep.ranked(
+            (argument,), self.aggregation.where, (Order(f"c{argument}"),), self.aggregation.distinct
+        )
+        assert k is not None
+        out = np.empty((line.points, int(k)), np.int32)
+        ranks.sweep_greatest(
+            line.group_points, events.offsets, events.events, events.n, universe.rank, universe.offsets,
+            universe.initial, out, sweep.changed,
+        )  # fmt: skip
+        values, type_ = line.elements[f"c{argument}"][universe.example], dtype(self.aggregation.type)
+
+        def shown(points: Ids) -> pl.Series:
+            chosen = out[points]
+            rows = pl.DataFrame({"row": np.repeat(np.arange(len(points)), int(k)), "at": chosen.ravel()})
+            rows = rows.filter(pl.col("at") >= 0)
+            lists = rows.select("row", values[rows["at"]].alias("v")).group_by("row", maintain_order=True).agg("v")
+            every = pl.DataFrame({"row": np.arange(len(points))})
+            return every.join(lists, on="row", how="left", maintain_order="left")["v"].cast(type_)
+
+        return Swept(shown)
+
+
+def _picked(sweep: Sweep, column: int, rows: Ids | None) -> pl.Series:
+    series = sweep.timeline.elements[f"c{column}"]
+    return series if rows is None else series[rows]
+
+
+def _floats(series: pl.Series) -> Floats:
+    return series.cast(pl.Float64).fill_null(0.0).to_numpy()
+
+
+def _within(values: Ints, type_: pl.DataType) -> bool:
+    bound = {pl.Int8: 7, pl.Int16: 15, pl.Int32: 31}[type(type_)]
+    return bool(((values >= -(2**bound)) & (values < 2**bound)).all())
+
+
+def _overflow(aggregation: Aggregation) -> Diagnostic:
+    return Diagnostic(
+        "ARITHMETIC_OVERFLOW",
+        f"{aggregation.function} as '{aggregation.name}' does not fit in {aggregation.type}",
+        help="cast the argument to a wider type, such as DECIMAL(38,0) or DOUBLE",
+    )
+
+
+def _gathered(values: pl.Series, at: Ints, null: Flags, type_: pl.DataType) -> pl.Series:
+    index = pl.Series(at).to_frame("i").select(pl.when(~pl.Series(null)).then(pl.col("i"))).to_series()
+    if values.is_empty():
+        return pl.Series([None] * len(at), dtype=type_)
+    return values.gather(index).cast(type_)
+
+
+def _codes(column: pl.Series, type_: pl.DataType) -> tuple[Ints, Callable[[Ints, Flags], pl.Series]]:
+    """Whole numbers in the order of the values, and the way back."""
+    if holds_integer(column.dtype):
+        return integers(column)[0], lambda at, null: _nullable(pl.Series(at), null, type_)
+    if column.dtype.is_float():
+        bits = _floats(column).view(np.int64)
+        # Negative floats order by their bits from above; NaN has the greatest bits of all.
+        flip = np.int64(2**63 - 1)
+        codes = bits ^ ((bits >> 63) & flip)
+        return codes, lambda at, null: _nullable(
+            pl.Series((at ^ ((at >> 63) & flip)).view(np.float64)), null, type_
+        )
+    rank, example = ranks.rank_rows(column.to_frame("v"), (Order("v"),))
+    values = column[example]
+    return rank.astype(np.int64), lambda at, null: _gathered(values, at, null, type_)
+
+
+def choose(
+    index: int, aggregation: Aggregation, schema: Schema, functions: Mapping[str, AggregateFunction]
+) -> Form:
+    """The form of an aggregation: by its function and the type of its argument."""
+    name, distinct = aggregation.function, aggregation.distinct
+    types: list[Type] = [schema[i].type for i in aggregation.arguments]
+    if name in functions:
+        return UserDefined(index, aggregation, functions[name], tuple(types))
+    if name == "COUNT":
+        if not aggregation.arguments and aggregation.where is None:
+            return CountRows(aggregation)
+        return Count(index, aggregation, distinct)
+    if name in ("SUM", "AVG"):
+        if types[0].name == "DECIMAL" and aggregation.type.name == "DECIMAL":
+            return DecimalSum(index, aggregation, types[0].params[1], distinct)
+        if types[0].name in ("FLOAT", "DOUBLE", "DECIMAL"):
+            return FloatSum(index, aggregation, distinct)
+        return IntegerSum(index, aggregation, distinct)
+    if name in ("VAR_SAMP", "VAR_POP", "STDDEV_SAMP", "STDDEV_POP"):
+        return Variance(index, aggregation, distinct)
+    forms: dict[str, Callable[[Aggregation], Form]] = {
+        "MIN": Extreme, "MAX": Extreme, "ARG_MIN": ArgumentOf, "ARG_MAX": ArgumentOf,
+        "QUANTILE": Quantile, "TOP_K": Greatest,
+    }  # fmt: skip
+    if name not in forms:
+        raise internal(f"there is no aggregate function {name}")
+    return forms[name](aggregation)

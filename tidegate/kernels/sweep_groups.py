@@ -1,0 +1,178 @@
+"""Groups as dense integers: the keys of a step's rows become codes 0, 1, …, one per touched group.
+
+One key column with an integer inside is numbered by a hash table of its own; any other keys by Polars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from numba import njit
+
+from tidegate.kernels.rows import Frame
+
+Ints = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def compiled(function: F) -> F:
+    """The function as machine code, kept on disk between runs."""
+    fast: F = njit(cache=True)(function)
+    return fast
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The touched groups: `keys` holds one row per code, `codes` the code of each row they were made from.
+
+    >>> groups = group_rows(pl.DataFrame({"c0": [7, None, 7]}), ["c0"])
+    >>> groups.codes.tolist(), groups.keys["c0"].to_list()
+    ([0, 1, 0], [7, None])
+    >>> groups.locate(pl.DataFrame({"c0": [None, 8]})).tolist()
+    [1, -1]
+    """
+
+    keys: Frame
+    codes: Ids
+    slots: Ints | None = None
+    slot_codes: Ids | None = None
+    null_code: int = -1
+
+    @property
+    def count(self) -> int:
+        return self.keys.height
+
+    def locate(self, rows: Frame) -> Ids:
+        """The code of each row's group, -1 where that group is not among these."""
+        names = self.keys.columns
+        if rows.is_empty():
+            return np.empty(0, np.int32)
+        if self.slots is not None:
+            values, nulls = integers(rows[names[0]])
+            found: Ids = _probe(self.slots, self.slot_codes, self.null_code, values, nulls)
+            return found
+        numbered = self.keys.with_row_index("g")
+        codes = rows.select(names).join(numbered, on=names, how="left", nulls_equal=True, maintain_order="left")
+        return codes["g"].cast(pl.Int32).fill_null(-1).to_numpy()
+
+
+def group_rows(rows: Frame, names: Sequence[str]) -> Groups:
+    """Number the groups of the rows by the named columns, of which there is at least one."""
+    keys = rows.select(names)
+    if len(names) == 1 and holds_integer(rows.schema[names[0]]):
+        values, nulls = integers(rows[names[0]])
+        codes, firsts, slots, slot_codes, null_code = _number(values, nulls)
+        return Groups(keys[firsts], codes, slots, slot_codes, null_code)
+    unique = keys.unique(maintain_order=True)
+    found = keys.join(
+        unique.with_row_index("g"), on=list(names), how="left", nulls_equal=True, maintain_order="left"
+    )
+    return Groups(unique, found["g"].cast(pl.Int32).to_numpy())
+
+
+def holds_integer(type_: pl.DataType) -> bool:
+    """Whether 64 bits of an integer are all there is to a value of this type."""
+    return type_.is_signed_integer() and type_ != pl.Int128 or type_ in (pl.Date, pl.Datetime, pl.Duration, pl.Boolean)
+
+
+def integers(series: pl.Series) -> tuple[Ints, Flags]:
+    """A column of a type that `holds_integer` as numbers (0 for NULL), and where it is NULL (empty: nowhere)."""
+    nulls = series.is_null().to_numpy() if series.null_count() else np.empty(0, np.bool_)
+    physical = series.to_physical().cast(pl.Int64)
+    return physical.fill_null(0).to_numpy(), nulls
+
+
+@compiled
+def _slot(value: int, bits: int) -> int:
+    mixed = np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)
+    return np.int64(mixed >> np.uint64(64 - bits))
+
+
+@compiled
+def _number(values: Ints, nulls: Flags) -> tuple[Ids, Ints, Ints, Ids, int]:
+    bits = 12
+    slots = np.zeros(1 << bits, np.int64)
+    slot_codes = np.full(1 << bits, -1, np.int32)
+    codes = np.empty(len(values), np.int32)
+    firsts = np.empty(1 << (bits - 1), np.int64)
+    count = 0
+    null_code = -1
+    for i in range(len(values)):
+        if 2 * count + 2 >= len(slots):
+            bits += 2
+            old, old_codes = slots, slot_codes
+            slots = np.zeros(1 << bits, np.int64)
+            slot_codes = np.full(1 << bits, -1, np.int32)
+            for j in range(len(old)):
+                if old_codes[j] >= 0:
+                    s = _slot(old[j], bits)
+                    while slot_codes[s] >= 0:
+                        s = (s + 1) & (len(slots) - 1)
+                    slots[s] = old[j]
+                    slot_codes[s] = old_codes[j]
+            grown = np.empty(1 << (bits - 1), np.int64)
+            grown[:count] = firsts[:count]
+            firsts = grown
+        if len(nulls) and nulls[i]:
+            if null_code < 0:
+                null_code = count
+                firsts[count] = i
+                count += 1
+            codes[i] = null_code
+            continue
+        v = values[i]
+        s = _slot(v, bits)
+        while slot_codes[s] >= 0 and slots[s] != v:
+            s = (s + 1) & (len(slots) - 1)
+        if slot_codes[s] < 0:
+            slots[s] = v
+            slot_codes[s] = count
+            firsts[count] = i
+            count += 1
+        codes[i] = slot_codes[s]
+    return codes, firsts[:count].copy(), slots, slot_codes, null_code
+
+
+@compiled
+def _probe(slots: Ints, slot_codes: Ids, null_code: int, values: Ints, nulls: Flags) -> Ids:
+    bits = 0
+    while (1 << bits) < len(slots):
+        bits += 1
+    codes = np.empty(len(values), np.int32)
+    for i in range(len(values)):
+        if len(nulls) and nulls[i]:
+            codes[i] = null_code
+            continue
+        v = values[i]
+        s = _slot(v, bits)
+        while slot_codes[s] >= 0 and slots[s] != v:
+            s = (s + 1) & (len(slots) - 1)
+        codes[i] = slot_codes[s]
+    return codes
+
+
+@compiled
+def by_group(codes: Ids, order: Ids, groups: int) -> tuple[Ids, Ints]:
+    """A stable counting sort: row numbers by group (in the given order, empty: as they come), and each group's offsets."""
+    offsets = np.zeros(groups + 1, np.int64)
+    for c in codes:
+        offsets[c + 1] += 1
+    for g in range(groups):
+        offsets[g + 1] += offsets[g]
+    at = offsets.copy()
+    result = np.empty(len(codes), np.int32)
+    for i in range(len(codes)):
+        row = order[i] if len(order) else i
+        g = codes[row]
+        result[at[g]] = row
+        at[g] += 1
+    return result, offsets
