@@ -1,0 +1,589 @@
+"""The meaning of scalar expressions, in plain Python: Spark SQL's, ANSI mode, session time zone UTC.
+
+An expression is resolved once (`scalar_types.resolve`) and becomes a tree of closures over rows. The law is
+Spark's own answer: for every expression of the set and every row, value, type and error agree; `EXP`, `LN`, `LOG`
+and `POWER` may differ in the last bit, because Java and C libraries do.
+
+TIMESTAMP values are datetimes in UTC (one without a zone is read as UTC), TIMESTAMP_NTZ values have no zone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC
+from typing import Any
+
+from sqlglot import exp
+
+from tidegate.algebra.expressions import index_of, span_of
+from tidegate.algebra.functions import ScalarFunction
+from tidegate.algebra.scalar_calls import FUNCTIONS, call_of, is_nondeterministic, unsupported_call
+from tidegate.algebra.scalar_casts import cast_function
+from tidegate.algebra.scalar_dates import (
+    DATES,
+    date_format,
+    date_trunc,
+    parser,
+    timestamp_add,
+    timestamp_diff,
+    trunc,
+)
+from tidegate.algebra.scalar_rules import MONTHS, Resolved
+from tidegate.algebra.scalar_text import TEXT, concat_ws, like, locate
+from tidegate.algebra.scalar_types import resolve
+from tidegate.algebra.scalar_values import (
+    absolute,
+    arithmetic,
+    comparison,
+    exponential,
+    interval_sum,
+    key_of,
+    logarithm,
+    logarithm_to,
+    negative,
+    power,
+    rounding,
+    scaled_interval,
+    sign,
+    square_root,
+    ticks_of,
+    to_whole,
+)
+from tidegate.errors import Diagnostic, Kind, unsupported
+from tidegate.types import BIGINT, INTERVAL, STRING, TIMESTAMP, Row, Schema, Type, Value, normalize
+
+__all__ = ["FUNCTIONS", "Scalar", "compile_scalar", "is_supported"]
+
+Scalar = Callable[[Row], Value]
+
+
+def compile_scalar(
+    expression: exp.Expression, schema: Schema, functions: Mapping[str, ScalarFunction]
+) -> Scalar:
+    """The function of a row that an expression over `schema` stands for.
+
+    >>> import sqlglot
+    >>> from tidegate.types import Field, INT
+    >>> twice = compile_scalar(sqlglot.parse_one("c0 * 2 + 1", dialect="spark"), (Field("n", INT),), {})
+    >>> twice((20,)), twice((None,))
+    (41, None)
+    """
+    resolved = resolve(expression, schema, functions, _refuse)
+    if resolved.type == MONTHS:
+        raise unsupported("an interval of months has no length of its own")
+    scalar = _compile(resolved)
+    if _holds_floats(resolved.type):
+        return lambda row: normalize(scalar(row))
+    return scalar
+
+
+def is_supported(expression: exp.Expression, functions: Mapping[str, ScalarFunction]) -> bool:
+    """Whether everything in an expression is in the set that Python evaluates.
+
+    >>> import sqlglot
+    >>> [is_supported(sqlglot.parse_one(s, dialect="spark"), {}) for s in ("UPPER(c0)", "SOUNDEX(c0)")]
+    [True, False]
+    """
+    node = expression.this if isinstance(expression, (exp.Paren, exp.Alias)) else expression
+    if node is not expression:
+        return is_supported(node, functions)
+    if isinstance(node, exp.Column):
+        return index_of(node) is not None
+    if isinstance(node, (exp.Literal, exp.Boolean, exp.Null, exp.HexString)):
+        return True
+    if isinstance(node, exp.Interval):
+        return isinstance(node.this, exp.Literal)
+    if is_nondeterministic(node):
+        return False
+    if _is_user_function(node, functions):
+        return all(is_supported(a, functions) for a in node.iter_expressions())
+    call = call_of(node)
+    return call is not None and all(is_supported(a, functions) for a in call.args)
+
+
+def _is_user_function(node: exp.Expression, functions: Mapping[str, ScalarFunction]) -> bool:
+    if not functions or not isinstance(node, exp.Func):
+        return False
+    names = [node.name] if isinstance(node, exp.Anonymous) else type(node).sql_names()
+    known = {name.lower() for name in functions}
+    return any(name.lower() in known for name in names)
+
+
+def _refuse(node: exp.Expression, _: Schema) -> Any:
+    problem = unsupported_call(node)
+    problem.span = span_of(node)
+    raise problem
+
+
+def _holds_floats(type: Type) -> bool:
+    if type.name == "STRUCT":
+        return any(_holds_floats(t) for _, t in type.params)
+    return type.name in ("FLOAT", "DOUBLE") or any(
+        _holds_floats(t) for t in type.params if isinstance(t, Type)
+    )
+
+
+# ------------------------------------------------------------------------------------------ compiling
+
+
+def _compile(node: Resolved) -> Scalar:
+    scalar = _LAZY[node.name](node) if node.name in _LAZY else _strict(node, _function(node))
+    if node.name not in ("LITERAL", "COLUMN", "USER") and _is_constant(node):
+        return _folded(scalar)
+    return scalar
+
+
+def _is_constant(node: Resolved) -> bool:
+    return node.name not in ("COLUMN", "USER") and all(_is_constant(a) for a in node.args)
+
+
+def _folded(scalar: Scalar) -> Scalar:
+    """A constant is computed once; one that fails must fail only where it is asked for."""
+    try:
+        value = scalar(())
+    except Diagnostic:
+        return scalar
+    return lambda row: value
+
+
+def _strict(node: Resolved, function: Callable[..., Value]) -> Scalar:
+    """A call that is NULL where an argument is. Its errors carry its place in the text."""
+    args, span = [_compile(a) for a in node.args], span_of(node.node)
+    if len(args) == 1:
+        (first,) = args
+
+        def unary(row: Row) -> Value:
+            a = first(row)
+            if a is None:
+                return None
+            try:
+                return function(a)
+            except Diagnostic as problem:
+                raise _placed(problem, span) from None
+
+        return unary
+    if len(args) == 2:
+        first, second = args
+
+        def binary(row: Row) -> Value:
+            a = first(row)
+            if a is None:
+                return None
+            b = second(row)
+            if b is None:
+                return None
+            try:
+                return function(a, b)
+            except Diagnostic as problem:
+                raise _placed(problem, span) from None
+
+        return binary
+
+    def call(row: Row) -> Value:
+        values = [a(row) for a in args]
+        if None in values:
+            return None
+        try:
+            return function(*values)
+        except Diagnostic as problem:
+            raise _placed(problem, span) from None
+
+    return call
+
+
+def _placed(problem: Diagnostic, span: tuple[int, int] | None) -> Diagnostic:
+    if problem.span is None:
+        problem.span = span
+    return problem
+
+
+_CONSTANTS = {"PI": math.pi, "E": math.e}
+_REAL: dict[str, Callable[..., Value]] = {
+    "SQRT": square_root,
+    "EXP": exponential,
+    "LN": logarithm,
+    "LOG": logarithm_to,
+    "POWER": power,
+    "SIGN": sign,
+    "DATE_SUB": DATES["DATE_SUB"],
+}
+_BITS: dict[str, Callable[..., int]] = {
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "~": lambda a: ~a,
+}
+_BY_DETAIL: dict[str, Callable[[str], Callable[..., Value]]] = {
+    "DATE_TRUNC": date_trunc,
+    "TRUNC": trunc,
+    "TIMESTAMPDIFF": timestamp_diff,
+    "TIMESTAMPADD": timestamp_add,
+    "DATE_FORMAT": date_format,
+}
+
+
+def _function(node: Resolved) -> Callable[..., Value]:
+    """What a strict call does to its arguments, none of which is NULL."""
+    name, types = node.name, [a.type for a in node.args]
+    for table in (TEXT, DATES, _REAL, _BITS):
+        if name in table:
+            return table[name]
+    if name in ("=", "<>", "<", "<=", ">", ">="):
+        return comparison(name, types[0])
+    if name in ("+", "-") and node.type == INTERVAL:
+        step = 1 if name == "+" else -1
+        return lambda a, b: interval_sum(a, b, step)
+    if name in ("+", "-", "*", "/", "%", "DIV", "PMOD"):
+        return arithmetic(name, types[0], node.type)
+    if name == "CAST":
+        return cast_function(types[0], node.type)
+    if name in ("INTERVAL *", "INTERVAL /"):
+        divides = name.endswith("/")
+        return lambda a, b: scaled_interval(a, b, divides)
+    if name == "INTERVAL DIV":
+        divide = arithmetic("DIV", BIGINT, BIGINT)
+        return lambda a, b: divide(ticks_of(a), ticks_of(b))
+    if name == "NEGATIVE":
+        return negative(node.type)
+    if name == "ABS":
+        return absolute(node.type)
+    if name in ("ROUND", "BROUND") or (name in ("CEIL", "FLOOR") and node.type.name == "DECIMAL"):
+        return rounding(name, types[0], node.type, node.detail)
+    if name in ("CEIL", "FLOOR"):
+        return to_whole(name) if types[0].name == "DOUBLE" else lambda v: v
+    if name in ("LIKE", "ILIKE"):
+        return like(_escape(node.detail), name == "ILIKE")
+    if name in _BY_DETAIL:
+        if node.detail is None:
+            raise unsupported(f"the pattern of {name} must be a constant")
+        return _BY_DETAIL[name](node.detail)
+    return _structured(node)
+
+
+def _structured(node: Resolved) -> Callable[..., Value]:
+    name, types = node.name, [a.type for a in node.args]
+    if name == "NOT":
+        return lambda v: not v
+    if name == "CONCAT":
+        empty: Any = "" if node.type == STRING else b""
+        return lambda *parts: empty.join(parts)
+    if name == "CONCAT_ARRAYS":
+        return lambda *parts: tuple(member for part in parts for member in part)
+    if name == "SIZE":
+        return len
+    if name == "FIELD":
+        return lambda value: value[node.detail]
+    if name in ("SUBSCRIPT", "ELEMENT_AT"):
+        return _entry(types[0]) if types[0].name == "MAP" else _member(name)
+    if name == "ARRAY_CONTAINS":
+        return _contains(types[1])
+    if name == "UNIX_TIMESTAMP":
+        seconds = DATES["UNIX_SECONDS"]
+        if types[0] != STRING:
+            return seconds
+        read = parser(node.detail or "yyyy-MM-dd HH:mm:ss")
+        return lambda text: seconds(read(text))
+    if name in ("TO_DATE", "TO_TIMESTAMP"):
+        if node.detail is None:
+            raise unsupported(f"the pattern of {name} must be a constant")
+        read = parser(node.detail)
+        return read if name == "TO_TIMESTAMP" else lambda text: read(text).date()
+    problem = unsupported_call(node.node)
+    problem.span = span_of(node.node)
+    raise problem
+
+
+def _escape(detail: Any) -> str | None:
+    return None if detail is None else str(detail)
+
+
+def _member(name: str) -> Callable[[Sequence[Value], int], Value]:
+    def at(values: Sequence[Value], index: int) -> Value:
+        position = index
+        if name == "ELEMENT_AT":
+            position = index - 1 if index > 0 else len(values) + index if index < 0 else -1
+        if 0 <= position < len(values):
+            return values[position]
+        counted = "from 1, or from -1 at the end" if name == "ELEMENT_AT" else "from 0"
+        message = f"there is no element {index} in an array of {len(values)}"
+        raise Diagnostic("INVALID_ARRAY_INDEX", message, help=f"positions count {counted}")
+
+    return at
+
+
+def _entry(type: Type) -> Callable[[Sequence[tuple[Value, Value]], Value], Value]:
+    key = key_of(type.params[0]) or (lambda v: v)
+
+    def at(entries: Sequence[tuple[Value, Value]], wanted: Value) -> Value:
+        sought = key(wanted)
+        return next((v for k, v in entries if key(k) == sought), None)
+
+    return at
+
+
+def _contains(type: Type) -> Callable[[Sequence[Value], Value], bool | None]:
+    key = key_of(type) or (lambda v: v)
+
+    def contains(values: Sequence[Value], wanted: Value) -> bool | None:
+        sought = key(wanted)
+        if any(v is not None and key(v) == sought for v in values):
+            return True
+        return None if None in values else False
+
+    return contains
+
+
+# ------------------------------------------------------ calls that decide themselves what NULL means
+
+
+def _column(node: Resolved) -> Scalar:
+    index = node.value
+    if node.type != TIMESTAMP:
+        return lambda row: row[index]
+
+    def instant(row: Row) -> Value:
+        value = row[index]
+        return value if value is None or value.tzinfo is not None else value.replace(tzinfo=UTC)
+
+    return instant
+
+
+def _constant(node: Resolved) -> Scalar:
+    value = _CONSTANTS.get(node.name, node.value)
+    return lambda row: value
+
+
+def _and(node: Resolved) -> Scalar:
+    left, right = (_compile(a) for a in node.args)
+
+    def run(row: Row) -> Value:
+        a = left(row)
+        if a is False:
+            return False
+        b = right(row)
+        if b is False:
+            return False
+        return None if a is None or b is None else True
+
+    return run
+
+
+def _or(node: Resolved) -> Scalar:
+    left, right = (_compile(a) for a in node.args)
+
+    def run(row: Row) -> Value:
+        a = left(row)
+        if a is True:
+            return True
+        b = right(row)
+        if b is True:
+            return True
+        return None if a is None or b is None else False
+
+    return run
+
+
+def _null_safe_equal(node: Resolved) -> Scalar:
+    left, right = (_compile(a) for a in node.args)
+    key = key_of(node.args[0].type) or (lambda v: v)
+
+    def run(row: Row) -> bool:
+        a, b = left(row), right(row)
+        if a is None or b is None:
+            return a is b
+        return bool(key(a) == key(b))
+
+    return run
+
+
+def _is_null(node: Resolved) -> Scalar:
+    (arg,) = (_compile(a) for a in node.args)
+    if node.name == "ISNULL":
+        return lambda row: arg(row) is None
+    return lambda row: arg(row) is not None
+
+
+def _is_nan(node: Resolved) -> Scalar:
+    (arg,) = (_compile(a) for a in node.args)
+    return lambda row: (a := arg(row)) is not None and a != a
+
+
+def _nanvl(node: Resolved) -> Scalar:
+    left, right = (_compile(a) for a in node.args)
+
+    def run(row: Row) -> Value:
+        a = left(row)
+        return right(row) if a is not None and a != a else a
+
+    return run
+
+
+def _in(node: Resolved) -> Scalar:
+    this, *options = (_compile(a) for a in node.args)
+    key = key_of(node.args[0].type) or (lambda v: v)
+    if all(_is_constant(a) for a in node.args[1:]):
+        try:
+            values = [o(()) for o in options]
+            return _in_constants(this, key, values)
+        except (Diagnostic, TypeError):
+            pass
+
+    def run(row: Row) -> Value:
+        a = this(row)
+        if a is None:
+            return None
+        sought, unknown = key(a), False
+        for option in options:
+            b = option(row)
+            if b is None:
+                unknown = True
+            elif key(b) == sought:
+                return True
+        return None if unknown else False
+
+    return run
+
+
+def _in_constants(this: Scalar, key: Callable[[Value], Any], values: Sequence[Value]) -> Scalar:
+    keys = frozenset(key(v) for v in values if v is not None)
+    missing = None if None in values else False
+
+    def run(row: Row) -> Value:
+        a = this(row)
+        return None if a is None else True if key(a) in keys else missing
+
+    return run
+
+
+def _case(node: Resolved) -> Scalar:
+    parts = [_compile(a) for a in node.args]
+    branches = list(zip(parts[0::2], parts[1::2], strict=False))
+    default = parts[-1] if len(parts) % 2 else (lambda row: None)
+
+    def run(row: Row) -> Value:
+        for condition, value in branches:
+            if condition(row):
+                return value(row)
+        return default(row)
+
+    return run
+
+
+def _coalesce(node: Resolved) -> Scalar:
+    args = [_compile(a) for a in node.args]
+
+    def run(row: Row) -> Value:
+        for arg in args:
+            value = arg(row)
+            if value is not None:
+                return value
+        return None
+
+    return run
+
+
+def _nullif(node: Resolved) -> Scalar:
+    equal, value = (_compile(a) for a in node.args)
+    return lambda row: None if equal(row) else value(row)
+
+
+def _extreme(node: Resolved) -> Scalar:
+    args = [_compile(a) for a in node.args]
+    key = key_of(node.type)
+    pick = max if node.name == "GREATEST" else min
+
+    def run(row: Row) -> Value:
+        values = [v for a in args if (v := a(row)) is not None]
+        return pick(values, key=key) if values else None
+
+    return run
+
+
+def _members(node: Resolved) -> Scalar:
+    args = [_compile(a) for a in node.args]
+    return lambda row: tuple([a(row) for a in args])
+
+
+def _try_cast(node: Resolved) -> Scalar:
+    (arg,) = (_compile(a) for a in node.args)
+    convert = cast_function(node.args[0].type, node.type)
+
+    def run(row: Row) -> Value:
+        value = arg(row)
+        try:
+            return None if value is None else convert(value)
+        except Diagnostic as problem:
+            if problem.kind is not Kind.USER:
+                raise
+            return None
+
+    return run
+
+
+def _concat_ws(node: Resolved) -> Scalar:
+    args = [_compile(a) for a in node.args]
+
+    def run(row: Row) -> Value:
+        separator, *parts = (a(row) for a in args)
+        return None if separator is None else concat_ws(separator, *parts)
+
+    return run
+
+
+def _locate(node: Resolved) -> Scalar:
+    args = [_compile(a) for a in node.args]
+
+    def run(row: Row) -> Value:
+        part, text, *start = (a(row) for a in args)
+        if part is None or text is None:
+            return None
+        return locate(part, text, start[0] if start else 1)
+
+    return run
+
+
+def _user(node: Resolved) -> Scalar:
+    function: ScalarFunction = node.detail
+    args, span = [_compile(a) for a in node.args], span_of(node.node)
+    floating = node.type.name in ("FLOAT", "DOUBLE")
+
+    def run(row: Row) -> Value:
+        values = [a(row) for a in args]
+        try:
+            result = function.call(*values)
+        except Exception as problem:
+            message = f"{function.name} raised {type(problem).__name__}: {problem}"
+            raise _placed(Diagnostic("USER_FUNCTION_FAILED", message), span) from problem
+        if isinstance(result, (list, dict)):
+            return normalize(result)
+        return float(result) if floating and isinstance(result, int) else result
+
+    return run
+
+
+_LAZY: dict[str, Callable[[Resolved], Scalar]] = {
+    "COLUMN": _column,
+    "LITERAL": _constant,
+    "PI": _constant,
+    "E": _constant,
+    "AND": _and,
+    "OR": _or,
+    "<=>": _null_safe_equal,
+    "ISNULL": _is_null,
+    "ISNOTNULL": _is_null,
+    "ISNAN": _is_nan,
+    "NANVL": _nanvl,
+    "IN": _in,
+    "CASE": _case,
+    "COALESCE": _coalesce,
+    "NULLIF": _nullif,
+    "GREATEST": _extreme,
+    "LEAST": _extreme,
+    "ARRAY": _members,
+    "STRUCT": _members,
+    "TRY_CAST": _try_cast,
+    "CONCAT_WS": _concat_ws,
+    "LOCATE": _locate,
+    "USER": _user,
+}
