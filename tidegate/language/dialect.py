@@ -382,11 +382,50 @@ class _Parser(Spark.Parser):  # type: ignore[misc,name-defined]
         self._stop(f"{what} are not available yet", *self._here(), condition="UNSUPPORTED")
 
 
+def _window_sql(self: Any, node: syntax.StreamWindow) -> str:
+    parts = []
+    if node.args.get("partition"):
+        parts.append(f"PARTITION BY {', '.join(self.sql(c) for c in node.args['partition'])}")
+    parts.append(f"{node.args['frame']} {self.sql(node, 'size') or 'UNBOUNDED'}")
+    parts += [f"{k.upper()} {self.sql(node, k)}" for k in ("slide", "granularity") if node.args.get(k)]
+    return f"WINDOW({' '.join(parts)})"
+
+
+def _alias_sql(self: Any, node: syntax.StreamAlias) -> str:
+    columns = f"({', '.join(self.sql(c) for c in node.columns)})" if node.columns else ""
+    return f"{self.sql(node, 'window')} {self.sql(node, 'this')}{columns}".rstrip()
+
+
+def _relation_to_stream_sql(self: Any, node: syntax.RelationToStream) -> str:
+    every = f" EVERY {self.sql(node, 'every')}" if node.args.get("every") else ""
+    return f"{node.args['kind']}({self.sql(node, 'this')}){every} {self.sql(node, 'alias')}".rstrip()
+
+
+class _Generator(Spark.Generator):  # type: ignore[misc,name-defined]
+    TRANSFORMS: ClassVar[dict[type[exp.Expression], Callable[..., str]]] = {
+        **Spark.Generator.TRANSFORMS,
+        syntax.Duration: lambda _, node: f"{node.this} {node.args.get('unit') or ''}".rstrip(),
+        syntax.StreamWindow: _window_sql,
+        syntax.StreamAlias: _alias_sql,
+        syntax.RelationToStream: _relation_to_stream_sql,
+    }
+
+
 class Tidegate(Spark):
     """Spark SQL with streams."""
 
     Tokenizer = _Tokenizer
     Parser = _Parser
+    Generator = _Generator
+
+
+def text_of(node: exp.Expression) -> str:
+    """A syntax tree as text.
+
+    >>> text_of(parse("select a from S window(rows 3 slide 2) as s")[0])
+    'SELECT a FROM S AS WINDOW(ROWS 3 SLIDE 2) s'
+    """
+    return node.sql(dialect=Tidegate)
 
 
 def parse(text: str) -> list[exp.Expression]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from tidegate.algebra.expressions import conjoin, conjuncts, index_of, ref, refe
 from tidegate.errors import Diagnostic, unsupported
 from tidegate.language.aggregation import Call, is_aggregate, read_call, result_type
 from tidegate.language.blocks import Block, has_query, is_nested_predicate, is_value_comparison
+from tidegate.language.dialect import text_of
 from tidegate.language.scopes import OUTER, Columns, Relation, Scope
 from tidegate.types import BOOLEAN, VOID, Field
 
@@ -46,7 +47,6 @@ class SelectBinder(Block):
                 raise unsupported(f"{name} is not available").at(span_of(ast))
         where = ast.args.get("where")
         self._from_where(ast, conjuncts(where.this) if where is not None else [])
-        star_scope = self.scope
         items = self._items(ast)
         having = ast.args.get("having")
         if self._is_aggregated(ast, items):
@@ -59,7 +59,6 @@ class SelectBinder(Block):
                 raise Diagnostic(
                     "AGGREGATE_NOT_ALLOWED", "HAVING needs an aggregate or GROUP BY", help="use WHERE"
                 ).at(span_of(having))
-        del star_scope
         outputs: list[Output] = []
         fields: list[Field] = []
         for name, item in items:
@@ -380,12 +379,11 @@ class SelectBinder(Block):
                 empty or call.function.endswith("_SAMP") or call.function in self.user_aggregates
             )
             aggregations.append(
-                op.Aggregation(call.function, places, type_, node.sql(dialect="spark"), call.distinct, condition,
+                op.Aggregation(call.function, places, type_, text_of(node), call.distinct, condition,
                                call.parameter, nullable)
             )  # fmt: skip
-        self.plan = op.Aggregate(
-            op.Project(self.plan, tuple(columns), tuple(fields)), tuple(keys), tuple(aggregations)
-        )
+        self._project([("", c) for c in columns], fields)
+        self.plan = op.Aggregate(self.plan, tuple(keys), tuple(aggregations))
         self._ungrouped = ungrouped
         self.scope = self._grouped_scope(ungrouped)
 
@@ -417,7 +415,7 @@ class SelectBinder(Block):
             elif isinstance(item, exp.Aliases):
                 raise unsupported("one expression gives one column").at(span_of(item))
             else:
-                items.append((item.name if isinstance(item, exp.Column) else item.sql(dialect="spark"), item))
+                items.append((item.name if isinstance(item, exp.Column) else text_of(item), item))
         return items
 
     def _star(self, table: str | None, star: exp.Expression) -> list[Output]:
@@ -442,6 +440,9 @@ class SelectBinder(Block):
         return items
 
     def _project(self, outputs: Sequence[Output], fields: Sequence[Field]) -> None:
+        unchanged = [index_of(e) for _, e in outputs] == [*range(len(self.plan.schema))]
+        if unchanged and tuple(fields) == self.plan.schema:
+            return
         self.plan = op.Project(self.plan, tuple(e for _, e in outputs), tuple(fields))
 
     # ORDER BY … LIMIT ------------------------------------------------------------------------------------------
@@ -579,5 +580,14 @@ def _constant(ast: exp.Expression, argument: str) -> int | None:
     return int(value.this)
 
 
-def _transform(node: exp.Expression, visit: Any) -> exp.Expression:
-    return node.transform(visit, copy=False)
+def _transform(node: exp.Expression, visit: Callable[[exp.Expression], exp.Expression]) -> exp.Expression:
+    """Replace parts from the top; nested queries and what is replaced are not entered."""
+    new = visit(node)
+    if new is not node or isinstance(node, exp.Query):
+        return new
+    for key, value in list(node.args.items()):
+        if isinstance(value, exp.Expression):
+            node.set(key, _transform(value, visit))
+        elif isinstance(value, list):
+            node.set(key, [_transform(v, visit) if isinstance(v, exp.Expression) else v for v in value])
+    return node
