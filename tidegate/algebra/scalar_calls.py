@@ -360,9 +360,10 @@ def _pattern(node: exp.Expression) -> str | None:
 
 def nondeterministic(node: exp.Expression) -> Diagnostic:
     name = node.name.upper() if isinstance(node, exp.Anonymous) else node.sql("spark")
+    name = name.removesuffix("()")
     return Diagnostic(
         "NONDETERMINISTIC",
-        f"{name.removesuffix('()')} has no single value: only the streams and application time decide an answer",
+        f"{name} has no single value: only the streams and application time decide an answer",
         help="use the stream's own TS, or NOW in a predicate, instead of a clock or a random number",
     )
 

@@ -124,7 +124,8 @@ def text_of_timestamp(value: datetime) -> str:
     >>> text_of_timestamp(datetime(2020, 1, 1, 0, 0, 0, 100000))
     '2020-01-01 00:00:00.1'
     """
-    text = f"{value.year:04d}-{value.month:02d}-{value.day:02d} {value.hour:02d}:{value.minute:02d}:{value.second:02d}"
+    clock = f"{value.hour:02d}:{value.minute:02d}:{value.second:02d}"
+    text = f"{value.year:04d}-{value.month:02d}-{value.day:02d} {clock}"
     return f"{text}.{value.microsecond:06d}".rstrip("0") if value.microsecond else text
 
 

@@ -25,7 +25,6 @@ from tidegate.algebra.scalar_coercion import (
 from tidegate.errors import Diagnostic
 from tidegate.types import (
     BIGINT,
-    BINARY,
     BOOLEAN,
     DATE,
     DOUBLE,
@@ -329,7 +328,7 @@ def _condition(call: Pending, arg: Resolved) -> Resolved:
     return cast(arg, BOOLEAN)
 
 
-def _unified(call: Pending, args: Sequence[Resolved]) -> list[Resolved]:
+def unified(call: Pending, args: Sequence[Resolved]) -> list[Resolved]:
     common = common_type_of([a.type for a in args])
     if common is None:
         raise mismatch(replace(call, args=tuple(args)), "values of one type")
@@ -341,14 +340,14 @@ def _case(call: Pending) -> Resolved:
     pairs = len(call.args) // 2
     conditions = [_condition(call, a) for a in call.args[0 : 2 * pairs : 2]]
     values = list(call.args[1 : 2 * pairs : 2]) + list(call.args[2 * pairs :])
-    values = _unified(call, values)
+    values = unified(call, values)
     args = [a for pair in zip(conditions, values, strict=False) for a in pair] + values[pairs:]
     nullable = len(values) == pairs or any(v.nullable for v in values)
     return replace(call, name="CASE").done(values[0].type, args, nullable)
 
 
 def _coalesce(call: Pending) -> Resolved:
-    args = _unified(call, call.args)
+    args = unified(call, call.args)
     return call.done(args[0].type, args, all(a.nullable for a in args))
 
 
@@ -356,7 +355,7 @@ def _extreme(call: Pending) -> Resolved:
     kinds = {a.type == STRING for a in call.args if a.type != VOID}
     if len(kinds) == 2:
         raise mismatch(call, "values of one type")
-    args = _unified(call, call.args)
+    args = unified(call, call.args)
     if not _comparable(args[0].type):
         raise mismatch(call, "values that have an order")
     return call.done(args[0].type, args, all(a.nullable for a in args))
@@ -398,7 +397,7 @@ def _size(call: Pending) -> Resolved:
 
 
 def _array(call: Pending) -> Resolved:
-    args = _unified(call, call.args)
+    args = unified(call, call.args)
     return call.done(array(args[0].type if args else VOID), args, False)
 
 
@@ -416,40 +415,6 @@ def _array_contains(call: Pending) -> Resolved:
     if common is None or (element == STRING) != (value.type == STRING) or not _comparable(common):
         raise mismatch(call, f"an ARRAY and a value of type {element}")
     return call.done(BOOLEAN, [cast(container, array(common)), cast(value, common)], True)
-
-
-def _concat(call: Pending) -> Resolved:
-    types = {a.type for a in call.args if a.type != VOID}
-    if any(t.name == "ARRAY" for t in types):
-        args = _unified(call, call.args)
-        return replace(call, name="CONCAT_ARRAYS").done(args[0].type, args)
-    target = BINARY if types == {BINARY} else STRING
-    return call.done(target, [implicit(a, target, call) for a in call.args])
-
-
-def _concat_ws(call: Pending) -> Resolved:
-    args = [
-        cast(a, array(STRING)) if a.type.name == "ARRAY" else implicit(a, STRING, call) for a in call.args
-    ]
-    return call.done(STRING, args, args[0].nullable)
-
-
-def text_or_bytes(result: Type | None, *more: Type) -> Rule:
-    """A function of a string or of bytes; `result` None: of the same type."""
-
-    def rule(call: Pending) -> Resolved:
-        first = call.args[0]
-        first = first if first.type == BINARY else implicit(first, STRING, call)
-        rest = [implicit(a, t, call) for a, t in zip(call.args[1:], more, strict=False)]
-        return call.done(result or first.type, [first, *rest])
-
-    return rule
-
-
-def _reverse(call: Pending) -> Resolved:
-    if call.args[0].type.name == "ARRAY":
-        return replace(call, name="REVERSE_ARRAY").done(call.args[0].type)
-    return call.done(STRING, [implicit(call.args[0], STRING, call)])
 
 
 def typed(result: Type, *params: Type, nullable: bool | None = None) -> Rule:
@@ -513,8 +478,5 @@ RULES: dict[str, tuple[int, int | None, Rule]] = {
     "ARRAY": (0, None, _array),
     "STRUCT": (0, None, _struct),
     "ARRAY_CONTAINS": (2, 2, _array_contains),
-    "CONCAT": (0, None, _concat),
-    "CONCAT_WS": (1, None, _concat_ws),
-    "REVERSE": (1, 1, _reverse),
 }
 """Fewest arguments, most arguments (None: any number), and the rule."""

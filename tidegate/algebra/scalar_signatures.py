@@ -12,8 +12,8 @@ from tidegate.algebra.scalar_rules import (
     cast,
     implicit,
     mismatch,
-    text_or_bytes,
     typed,
+    unified,
 )
 from tidegate.types import (
     BIGINT,
@@ -25,9 +25,44 @@ from tidegate.types import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
     VOID,
+    Type,
     array,
     decimal,
 )
+
+
+def _concat(call: Pending) -> Resolved:
+    types = {a.type for a in call.args if a.type != VOID}
+    if any(t.name == "ARRAY" for t in types):
+        args = unified(call, call.args)
+        return replace(call, name="CONCAT_ARRAYS").done(args[0].type, args)
+    target = BINARY if types == {BINARY} else STRING
+    return call.done(target, [implicit(a, target, call) for a in call.args])
+
+
+def _concat_ws(call: Pending) -> Resolved:
+    args = [
+        cast(a, array(STRING)) if a.type.name == "ARRAY" else implicit(a, STRING, call) for a in call.args
+    ]
+    return call.done(STRING, args, args[0].nullable)
+
+
+def _text_or_bytes(result: Type | None, *more: Type) -> Rule:
+    """A function of a string or of bytes; `result` None: of the same type."""
+
+    def rule(call: Pending) -> Resolved:
+        first = call.args[0]
+        first = first if first.type == BINARY else implicit(first, STRING, call)
+        rest = [implicit(a, t, call) for a, t in zip(call.args[1:], more, strict=False)]
+        return call.done(result or first.type, [first, *rest])
+
+    return rule
+
+
+def _reverse(call: Pending) -> Resolved:
+    if call.args[0].type.name == "ARRAY":
+        return replace(call, name="REVERSE_ARRAY").done(call.args[0].type)
+    return call.done(STRING, [implicit(call.args[0], STRING, call)])
 
 
 def _instant(call: Pending) -> Resolved:
@@ -124,9 +159,12 @@ SIGNATURES: dict[str, tuple[int, int | None, Rule]] = {
     "STARTSWITH": (2, 2, _likeness),
     "ENDSWITH": (2, 2, _likeness),
     "CONTAINS": (2, 2, _likeness),
-    "LENGTH": (1, 1, text_or_bytes(INT)),
-    "SUBSTRING": (2, 3, text_or_bytes(None, INT, INT)),
-    "LEFT": (2, 2, text_or_bytes(None, INT)),
+    "CONCAT": (0, None, _concat),
+    "CONCAT_WS": (1, None, _concat_ws),
+    "REVERSE": (1, 1, _reverse),
+    "LENGTH": (1, 1, _text_or_bytes(INT)),
+    "SUBSTRING": (2, 3, _text_or_bytes(None, INT, INT)),
+    "LEFT": (2, 2, _text_or_bytes(None, INT)),
     "RIGHT": (2, 2, typed(STRING, STRING, INT)),
     "UPPER": (1, 1, typed(STRING, STRING)),
     "LOWER": (1, 1, typed(STRING, STRING)),

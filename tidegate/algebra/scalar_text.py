@@ -160,7 +160,8 @@ def split(text: str, pattern: str, limit: int = -1) -> tuple[str, ...]:
     if text and not pattern:
         parts = list(text)
         return tuple(parts if limit <= 0 or limit >= len(parts) else parts[:limit])
-    result, start = [], 0
+    result: list[str] = []
+    start = 0
     for match in java_regex(pattern).finditer(text):
         if 0 < limit <= len(result) + 1:
             break

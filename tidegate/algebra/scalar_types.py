@@ -153,14 +153,14 @@ class _Resolver:
         return Resolved("USER", function.returns, True, node, resolved, detail=function)
 
     def _unknown(self, node: exp.Expression) -> Resolved:
-        for part in node.walk():
+        for part in node.find_all(exp.Expression):
             if is_nondeterministic(part):
                 raise _located(nondeterministic(part), part)
         if self.ask is not None:
             typed = self.ask(node, self.schema)
             return Resolved("ASKED", typed.type, typed.nullable, node)
         if isinstance(node, (exp.Anonymous, exp.Func)):
-            name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+            name = node.name if isinstance(node, exp.Anonymous) else node.sql("spark").partition("(")[0]
             existing = [*FUNCTIONS, *(f.name for f in self.functions.values())]
             help = did_you_mean(name, existing, "functions")
             raise failure("UNKNOWN_FUNCTION", f"there is no function '{name}'", node, help)

@@ -1,17 +1,15 @@
 """The meaning of scalar expressions, in plain Python: Spark SQL's, ANSI mode, session time zone UTC.
 
 An expression is resolved once (`scalar_types.resolve`) and becomes a tree of closures over rows. The law is
-Spark's own answer: for every expression of the set and every row, value, type and error agree; `EXP`, `LN`, `LOG`
-and `POWER` may differ in the last bit, because Java and C libraries do.
+Spark's own answer: for every expression of the set and every row, value, type and error agree; `EXP`, `LN`,
+`LOG` and `POWER` may differ in the last bit, because Java's library and C's do.
 
 TIMESTAMP values are datetimes in UTC (one without a zone is read as UTC), TIMESTAMP_NTZ values have no zone.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC
 from typing import Any
 
 from sqlglot import exp
@@ -29,8 +27,9 @@ from tidegate.algebra.scalar_dates import (
     timestamp_diff,
     trunc,
 )
+from tidegate.algebra.scalar_lazy import LAZY, Scalar, is_constant, placed
 from tidegate.algebra.scalar_rules import MONTHS, Resolved
-from tidegate.algebra.scalar_text import TEXT, concat_ws, like, locate
+from tidegate.algebra.scalar_text import TEXT, like
 from tidegate.algebra.scalar_types import resolve
 from tidegate.algebra.scalar_values import (
     absolute,
@@ -50,12 +49,10 @@ from tidegate.algebra.scalar_values import (
     ticks_of,
     to_whole,
 )
-from tidegate.errors import Diagnostic, Kind, unsupported
-from tidegate.types import BIGINT, INTERVAL, STRING, TIMESTAMP, Row, Schema, Type, Value, normalize
+from tidegate.errors import Diagnostic, unsupported
+from tidegate.types import BIGINT, INTERVAL, STRING, Row, Schema, Type, Value, normalize
 
 __all__ = ["FUNCTIONS", "Scalar", "compile_scalar", "is_supported"]
-
-Scalar = Callable[[Row], Value]
 
 
 def compile_scalar(
@@ -128,14 +125,14 @@ def _holds_floats(type: Type) -> bool:
 
 
 def _compile(node: Resolved) -> Scalar:
-    scalar = _LAZY[node.name](node) if node.name in _LAZY else _strict(node, _function(node))
-    if node.name not in ("LITERAL", "COLUMN", "USER") and _is_constant(node):
+    scalar = (
+        LAZY[node.name](node, [_compile(a) for a in node.args])
+        if node.name in LAZY
+        else _strict(node, _function(node))
+    )
+    if node.name not in ("LITERAL", "COLUMN", "USER") and is_constant(node):
         return _folded(scalar)
     return scalar
-
-
-def _is_constant(node: Resolved) -> bool:
-    return node.name not in ("COLUMN", "USER") and all(_is_constant(a) for a in node.args)
 
 
 def _folded(scalar: Scalar) -> Scalar:
@@ -160,7 +157,7 @@ def _strict(node: Resolved, function: Callable[..., Value]) -> Scalar:
             try:
                 return function(a)
             except Diagnostic as problem:
-                raise _placed(problem, span) from None
+                raise placed(problem, span) from None
 
         return unary
     if len(args) == 2:
@@ -176,7 +173,7 @@ def _strict(node: Resolved, function: Callable[..., Value]) -> Scalar:
             try:
                 return function(a, b)
             except Diagnostic as problem:
-                raise _placed(problem, span) from None
+                raise placed(problem, span) from None
 
         return binary
 
@@ -187,18 +184,11 @@ def _strict(node: Resolved, function: Callable[..., Value]) -> Scalar:
         try:
             return function(*values)
         except Diagnostic as problem:
-            raise _placed(problem, span) from None
+            raise placed(problem, span) from None
 
     return call
 
 
-def _placed(problem: Diagnostic, span: tuple[int, int] | None) -> Diagnostic:
-    if problem.span is None:
-        problem.span = span
-    return problem
-
-
-_CONSTANTS = {"PI": math.pi, "E": math.e}
 _REAL: dict[str, Callable[..., Value]] = {
     "SQRT": square_root,
     "EXP": exponential,
@@ -332,258 +322,3 @@ def _contains(type: Type) -> Callable[[Sequence[Value], Value], bool | None]:
         return None if None in values else False
 
     return contains
-
-
-# ------------------------------------------------------ calls that decide themselves what NULL means
-
-
-def _column(node: Resolved) -> Scalar:
-    index = node.value
-    if node.type != TIMESTAMP:
-        return lambda row: row[index]
-
-    def instant(row: Row) -> Value:
-        value = row[index]
-        return value if value is None or value.tzinfo is not None else value.replace(tzinfo=UTC)
-
-    return instant
-
-
-def _constant(node: Resolved) -> Scalar:
-    value = _CONSTANTS.get(node.name, node.value)
-    return lambda row: value
-
-
-def _and(node: Resolved) -> Scalar:
-    left, right = (_compile(a) for a in node.args)
-
-    def run(row: Row) -> Value:
-        a = left(row)
-        if a is False:
-            return False
-        b = right(row)
-        if b is False:
-            return False
-        return None if a is None or b is None else True
-
-    return run
-
-
-def _or(node: Resolved) -> Scalar:
-    left, right = (_compile(a) for a in node.args)
-
-    def run(row: Row) -> Value:
-        a = left(row)
-        if a is True:
-            return True
-        b = right(row)
-        if b is True:
-            return True
-        return None if a is None or b is None else False
-
-    return run
-
-
-def _null_safe_equal(node: Resolved) -> Scalar:
-    left, right = (_compile(a) for a in node.args)
-    key = key_of(node.args[0].type) or (lambda v: v)
-
-    def run(row: Row) -> bool:
-        a, b = left(row), right(row)
-        if a is None or b is None:
-            return a is b
-        return bool(key(a) == key(b))
-
-    return run
-
-
-def _is_null(node: Resolved) -> Scalar:
-    (arg,) = (_compile(a) for a in node.args)
-    if node.name == "ISNULL":
-        return lambda row: arg(row) is None
-    return lambda row: arg(row) is not None
-
-
-def _is_nan(node: Resolved) -> Scalar:
-    (arg,) = (_compile(a) for a in node.args)
-    return lambda row: (a := arg(row)) is not None and a != a
-
-
-def _nanvl(node: Resolved) -> Scalar:
-    left, right = (_compile(a) for a in node.args)
-
-    def run(row: Row) -> Value:
-        a = left(row)
-        return right(row) if a is not None and a != a else a
-
-    return run
-
-
-def _in(node: Resolved) -> Scalar:
-    this, *options = (_compile(a) for a in node.args)
-    key = key_of(node.args[0].type) or (lambda v: v)
-    if all(_is_constant(a) for a in node.args[1:]):
-        try:
-            values = [o(()) for o in options]
-            return _in_constants(this, key, values)
-        except (Diagnostic, TypeError):
-            pass
-
-    def run(row: Row) -> Value:
-        a = this(row)
-        if a is None:
-            return None
-        sought, unknown = key(a), False
-        for option in options:
-            b = option(row)
-            if b is None:
-                unknown = True
-            elif key(b) == sought:
-                return True
-        return None if unknown else False
-
-    return run
-
-
-def _in_constants(this: Scalar, key: Callable[[Value], Any], values: Sequence[Value]) -> Scalar:
-    keys = frozenset(key(v) for v in values if v is not None)
-    missing = None if None in values else False
-
-    def run(row: Row) -> Value:
-        a = this(row)
-        return None if a is None else True if key(a) in keys else missing
-
-    return run
-
-
-def _case(node: Resolved) -> Scalar:
-    parts = [_compile(a) for a in node.args]
-    branches = list(zip(parts[0::2], parts[1::2], strict=False))
-    default = parts[-1] if len(parts) % 2 else (lambda row: None)
-
-    def run(row: Row) -> Value:
-        for condition, value in branches:
-            if condition(row):
-                return value(row)
-        return default(row)
-
-    return run
-
-
-def _coalesce(node: Resolved) -> Scalar:
-    args = [_compile(a) for a in node.args]
-
-    def run(row: Row) -> Value:
-        for arg in args:
-            value = arg(row)
-            if value is not None:
-                return value
-        return None
-
-    return run
-
-
-def _nullif(node: Resolved) -> Scalar:
-    equal, value = (_compile(a) for a in node.args)
-    return lambda row: None if equal(row) else value(row)
-
-
-def _extreme(node: Resolved) -> Scalar:
-    args = [_compile(a) for a in node.args]
-    key = key_of(node.type)
-    pick = max if node.name == "GREATEST" else min
-
-    def run(row: Row) -> Value:
-        values = [v for a in args if (v := a(row)) is not None]
-        return pick(values, key=key) if values else None
-
-    return run
-
-
-def _members(node: Resolved) -> Scalar:
-    args = [_compile(a) for a in node.args]
-    return lambda row: tuple([a(row) for a in args])
-
-
-def _try_cast(node: Resolved) -> Scalar:
-    (arg,) = (_compile(a) for a in node.args)
-    convert = cast_function(node.args[0].type, node.type)
-
-    def run(row: Row) -> Value:
-        value = arg(row)
-        try:
-            return None if value is None else convert(value)
-        except Diagnostic as problem:
-            if problem.kind is not Kind.USER:
-                raise
-            return None
-
-    return run
-
-
-def _concat_ws(node: Resolved) -> Scalar:
-    args = [_compile(a) for a in node.args]
-
-    def run(row: Row) -> Value:
-        separator, *parts = (a(row) for a in args)
-        return None if separator is None else concat_ws(separator, *parts)
-
-    return run
-
-
-def _locate(node: Resolved) -> Scalar:
-    args = [_compile(a) for a in node.args]
-
-    def run(row: Row) -> Value:
-        part, text, *start = (a(row) for a in args)
-        if part is None or text is None:
-            return None
-        return locate(part, text, start[0] if start else 1)
-
-    return run
-
-
-def _user(node: Resolved) -> Scalar:
-    function: ScalarFunction = node.detail
-    args, span = [_compile(a) for a in node.args], span_of(node.node)
-    floating = node.type.name in ("FLOAT", "DOUBLE")
-
-    def run(row: Row) -> Value:
-        values = [a(row) for a in args]
-        try:
-            result = function.call(*values)
-        except Exception as problem:
-            message = f"{function.name} raised {type(problem).__name__}: {problem}"
-            raise _placed(Diagnostic("USER_FUNCTION_FAILED", message), span) from problem
-        if isinstance(result, (list, dict)):
-            return normalize(result)
-        return float(result) if floating and isinstance(result, int) else result
-
-    return run
-
-
-_LAZY: dict[str, Callable[[Resolved], Scalar]] = {
-    "COLUMN": _column,
-    "LITERAL": _constant,
-    "PI": _constant,
-    "E": _constant,
-    "AND": _and,
-    "OR": _or,
-    "<=>": _null_safe_equal,
-    "ISNULL": _is_null,
-    "ISNOTNULL": _is_null,
-    "ISNAN": _is_nan,
-    "NANVL": _nanvl,
-    "IN": _in,
-    "CASE": _case,
-    "COALESCE": _coalesce,
-    "NULLIF": _nullif,
-    "GREATEST": _extreme,
-    "LEAST": _extreme,
-    "ARRAY": _members,
-    "STRUCT": _members,
-    "TRY_CAST": _try_cast,
-    "CONCAT_WS": _concat_ws,
-    "LOCATE": _locate,
-    "USER": _user,
-}
