@@ -116,8 +116,7 @@ class JoinKernel:
     def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
         old = [state[s].rows.with_columns(ts=pl.lit(MIN, dtype=pl.Int64)) for s in ("left", "right")]
         new = [self._keyed(chunk, i) for i, chunk in enumerate(chunks)]
-        order = new[0].columns
-        both = [pl.concat([o.select(order), n.select(order)]) for o, n in zip(old, new, strict=True)]
+        both = [pl.concat([o.select(n.columns), n]) for o, n in zip(old, new, strict=True)]
         keys = columns(len(self.keys), "k")
         found: list[Frame] = []
         # The later start belongs to a new row: a right one (ties included), or a left one.

@@ -90,9 +90,11 @@ class SingleRowKernel:
         after, counts = self._sweep.step(state, [chunks[0].select(*keys, "ts", "te", "n")], upto)
         if (counts["n"] > 1).any():
             at = counts.filter(pl.col("n") > 1)["ts"].min()
-            raise Diagnostic(
+            error = Diagnostic(
                 "SCALAR_SUBQUERY_ROWS",
                 f"a sub-query used as a value has more than one row at instant {at!r}",
                 help="aggregate it (MAX, MIN, …), or use IN, ANY or EXISTS",
-            ).at(self.position)
+            )
+            error.span = self.position
+            raise error
         return after, chunks[0].select(*columns(len(self.schema)), "ts", "te", "n")

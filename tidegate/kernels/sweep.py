@@ -63,8 +63,8 @@ def net(rows: Frame, payload: Sequence[str]) -> Frame:
     >>> net(pl.DataFrame({"c0": [7, 7], "ts": [0, 5], "te": [MAX, MAX], "n": [1, -1]}), ["c0"]).rows()
     [(7, 0, 5, 1)]
     """
-    keys = list(payload) or ["g"]
-    keyed = rows if payload else rows.with_columns(g=pl.lit(0, dtype=pl.UInt32))
+    keys = list(payload) or ["unit"]
+    keyed = rows if payload else rows.with_columns(unit=pl.lit(0, dtype=pl.UInt32))
     jumps = endpoint_events([keyed], keys).with_columns(d1=pl.lit(0, dtype=pl.Int64))
     none = empty({k: keyed.schema[k] for k in keys}, "left", "right", "n")
     return sweep(none, jumps, keys, lambda n, m: n)[2].select(*payload, "ts", "te", "n")
@@ -77,9 +77,6 @@ def numbered(frame: Frame, keys: Sequence[str]) -> tuple[Frame, Frame]:
     >>> groups.height, rows.columns
     (2, ['g', 'at'])
     """
-    if not keys:
-        groups = pl.DataFrame({"g": pl.Series([0], dtype=pl.UInt32)})
-        return groups, frame.select(pl.lit(0, dtype=pl.UInt32).alias("g"), pl.all())
     groups = frame.select(keys).unique().with_row_index("g")
     rows = frame.join(groups, on=list(keys), how="left", nulls_equal=True)
     return groups, rows.select("g", pl.all().exclude(["g", *keys]))
@@ -106,20 +103,20 @@ class SweepKernel:
     def __post_init__(self) -> None:
         keys = tuple(columns(len(self.schema)))
         # Without payload columns all rows are equal: a constant keeps `current` a keyed table.
-        layout = {"current": Layout(keys or ("g",), keys), "pending": Layout((), keys)}
+        layout = {"current": Layout(keys or ("unit",), keys), "pending": Layout((), keys)}
         object.__setattr__(self, "layout", layout)
 
     def initial(self) -> State:
-        types = payload_types(self.schema) or {"g": pl.UInt32()}
+        types = payload_types(self.schema) or {"unit": pl.UInt32()}
         return {
             "current": table(empty(types, "left", "right", "n")),
             "pending": table(empty(types, "te", "side", "n")),
         }
 
     def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
-        keys = columns(len(self.schema)) or ["g"]
+        keys = columns(len(self.schema)) or ["unit"]
         if not self.schema:
-            chunks = [c.with_columns(g=pl.lit(0, dtype=pl.UInt32)) for c in chunks]
+            chunks = [c.with_columns(unit=pl.lit(0, dtype=pl.UInt32)) for c in chunks]
         sides = [c.select(*keys, "ts", "te", "n") for c in chunks]
         pending = state["pending"].rows
         waiting, kept = released(pending, upto)

@@ -1,0 +1,84 @@
+"""Operators on multiplicities against their definition on snapshots."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidegate.algebra.operators import Distinct, Except, Intersect, Scan, UnionAll
+from tidegate.kernels.graph import compile_plan
+from tidegate.time import MAX
+from tidegate.types import DOUBLE, INT, STRING, Field, Type, array
+
+OPERATORS = {
+    "union all": (lambda a, b: UnionAll(a, b), lambda n, m: n + m),
+    "except all": (lambda a, b: Except(a, b, True), lambda n, m: max(0, n - m)),
+    "except": (lambda a, b: Except(a, b), lambda n, m: int(n > 0 and m == 0)),
+    "intersect all": (lambda a, b: Intersect(a, b, True), min),
+    "intersect": (lambda a, b: Intersect(a, b), lambda n, m: min(1, n, m)),
+    "distinct": (lambda a, b: Distinct(a), lambda n, m: min(1, n)),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_multiplicities(name, data, tools, streams):
+    left, right = data.draw(streams.physical), data.draw(streams.physical)
+    build, result = OPERATORS[name]
+
+    def expected(t):
+        n, m = tools.bag(left, t), tools.bag(right, t)
+        return Counter({e: k for e in n | m if (k := result(n[e], m[e]))})
+
+    plan = build(tools.scan("L"), tools.scan("R"))
+    sources = {"L": tools.frame(left), "R": tools.frame(right)}
+    tools.agree(plan, sources, data.draw(streams.boundaries), expected, data.draw(st.booleans()))
+
+
+def test_an_epoch_logs_what_changed_and_nothing_else(tools):
+    program = compile_plan(Distinct(tools.scan("L")))
+    many = [((i, "p"), 0, 100, 1) for i in range(50)]
+    states, _ = program.step(program.initial(), {"L": tools.frame(many)}, 10)
+    states, out = program.step(states, {"L": tools.frame([((7, "p"), 12, 15, 1)])}, 20)
+    (state,) = states.values()
+    assert out.is_empty()
+    assert state["current"].delta.height == 1
+    assert state["pending"].delta.is_empty()
+    states, out = program.step(states, {}, 101)
+    (state,) = states.values()
+    assert out.height == 50
+    assert state["current"].rows.is_empty()
+    assert state["pending"].rows.is_empty()
+
+
+def test_any_type_has_equal_rows(tools):
+    nested = Type("STRUCT", (("k", INT), ("v", array(STRING))))
+    schema = (Field("a", DOUBLE), Field("b", array(INT)), Field("c", nested), Field("d", Type("MAP", (STRING, INT))))
+    nan = float("nan")
+    rows = [
+        ((nan, (1, None), (1, ("x",)), (("k", 1),)), 0, 5, 1),
+        ((nan, (1, None), (1, ("x",)), (("k", 1),)), 3, 9, 1),
+        ((-0.0, None, None, None), 0, 5, 1),
+        ((0.0, None, None, None), 5, 9, 1),
+        ((None, (), (None, None), ()), 1, 2, 1),
+    ]
+    for boundaries in ([MAX], [2, 4, 6, MAX]):
+        plan = Distinct(tools.scan("L", schema))
+        result = tools.play(plan, {"L": tools.frame(rows, schema)}, boundaries, restoring=True)
+        seen = [[repr(e) for e, n in tools.bag(result, t).items()] for t in range(10)]
+        assert all(len(s) == len(set(s)) for s in seen)
+        assert [len(s) for s in seen] == [2, 3, 2, 2, 2, 2, 2, 2, 2, 0]
+
+
+def test_rows_without_columns_are_all_equal(tools):
+    rows = [((), 0, 5, 2), ((), 3, 9, 1)]
+    frame = pl.DataFrame([r[1:] for r in rows], schema=["ts", "te", "n"], orient="row")
+    plan = Distinct(Scan("L", (), relation=True))
+    for boundaries in ([MAX], [1, 4, 6, MAX]):
+        result = tools.play(plan, {"L": frame}, boundaries, restoring=True)
+        assert [tools.bag(result, t)[()] for t in range(11)] == [1] * 9 + [0, 0]
