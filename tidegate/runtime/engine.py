@@ -1,0 +1,92 @@
+"""The engine: plans in, answers out."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tidegate.algebra.operators import Node
+from tidegate.errors import internal
+from tidegate.language.catalog import StreamDefinition
+from tidegate.runtime.jobs import Group, Progress, physical, source_names
+from tidegate.runtime.recorded import Recording
+from tidegate.runtime.results import Result
+from tidegate.runtime.state import Ledger
+from tidegate.spark.context import cores
+from tidegate.spark.storage import Storage
+from tidegate.types import Type
+
+
+class Engine:
+    """Runs plans on a Spark session; `state_uri` is where runs keep their files (default: a temporary directory)."""
+
+    def __init__(
+        self, spark: SparkSession, state_uri: str | None = None, partitions: int | None = None
+    ) -> None:
+        self.spark = spark
+        if state_uri is None:
+            place = tempfile.mkdtemp(prefix="tidegate-")
+            weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
+            state_uri = place
+        self.storage = Storage(state_uri)
+        self.partitions = partitions or cores(spark)
+
+    def run(
+        self,
+        name: str,
+        plan: Node,
+        definitions: Mapping[str, StreamDefinition],
+        functions: Mapping[str, Any] | None = None,
+        data: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+        boundaries: Sequence[int] | None = None,
+        partitions: int | None = None,
+    ) -> Result:
+        """The answer to a query over recorded sources, complete.
+
+        `definitions` are the streams and tables that the plan scans, by the name in the scan; `functions` the user's functions by
+        name; `data` the rows of `memory` sources by the name of the stream. `boundaries` (ticks) cut the run into epochs; the
+        answer does not depend on them, nor on the number of partitions.
+        """
+        graph = physical([Group(name, {name: plan})], functions or {})
+        used = _used({name: plan}, definitions)
+        run = self.storage.below(f"runs/{name}-{uuid.uuid4().hex[:8]}")
+        ledger = Ledger(run)
+        recording = Recording(self.spark, graph, used, data or {}, partitions or self.partitions)
+        recording.run(ledger, boundaries, progress)
+        return Result(
+            self.spark,
+            run,
+            name,
+            plan.schema,
+            time_type(used),
+            lambda: ledger.results,
+            lambda: ledger.latest,
+        )
+
+    def explain(self, name: str, plan: Node, functions: Mapping[str, Any] | None = None) -> str:
+        """The stages a plan would run in."""
+        return physical([Group(name, {name: plan})], functions or {}).describe()
+
+
+def time_type(definitions: Mapping[str, StreamDefinition]) -> Type | None:
+    """The time domain of a query: that of its streams; tables have none."""
+    return next((d.time_type for d in definitions.values() if d.time_type is not None), None)
+
+
+def _used(
+    roots: Mapping[str, Node], definitions: Mapping[str, StreamDefinition]
+) -> dict[str, StreamDefinition]:
+    found = {}
+    for scan in sorted(source_names(roots)):
+        match = next((d for d in definitions.values() if d.name.lower() == scan.lower()), None)
+        if match is None:
+            raise internal(f"the plan reads '{scan}', which is not defined")
+        found[scan] = match
+    return found

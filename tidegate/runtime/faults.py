@@ -1,0 +1,26 @@
+"""Points at which a test can kill the driver: every step of a commit.
+
+`TIDEGATE_FAULT="before manifest:3"` kills the process, as `kill -9` would, when that point is reached the third time.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+POINTS = ("before state", "after state", "before manifest", "after manifest", "before sink", "after sink")
+
+_reached: dict[str, int] = {}
+
+
+def reach(point: str) -> None:
+    """Die here, if the environment says so."""
+    assert point in POINTS, point
+    wanted = os.environ.get("TIDEGATE_FAULT")
+    if not wanted:
+        return
+    name, _, count = wanted.partition(":")
+    if name == point:
+        _reached[point] = _reached.get(point, 0) + 1
+        if _reached[point] == int(count or 1):
+            os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,212 @@
+"""One epoch as one Spark job: rows of the sources through the waves of all stages, messages back to the driver."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+
+from tidegate.algebra.operators import Node, Scan
+from tidegate.errors import Diagnostic
+from tidegate.runtime.faults import reach
+from tidegate.spark.exchange import Boundary, Feed, Lane, boundaries, enter, hand_over, lanes_of, one_row
+from tidegate.spark.planning import plan_stages
+from tidegate.spark.stages import SourceRows, Stage, StageInput, StageRows, describe
+from tidegate.spark.storage import Storage
+from tidegate.spark.worker import Epoch, Log, PackedPlan, Plan, WaveTask, pack
+
+MESSAGES = "meta STRING"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Queries that were started together and share their stages."""
+
+    label: str
+    roots: Mapping[str, Node]
+
+
+@dataclass(frozen=True)
+class Physical:
+    """The stages of all groups of a graph, ready to be sent to workers."""
+
+    stages: tuple[Stage, ...]
+    lanes: tuple[Lane, ...]
+    boundaries: tuple[Boundary, ...]
+    packed: PackedPlan
+    groups: tuple[str, ...]
+    """Per stage, the group it belongs to."""
+
+    @property
+    def waves(self) -> int:
+        return len(self.boundaries)
+
+    def lanes_from(self, source: str | None, groups: Sequence[str] | None = None) -> tuple[Lane, ...]:
+        """The lanes that a source feeds (None: the one row without columns), of some groups or of all."""
+        found = []
+        for lane in self.lanes:
+            origin = lane.input.origin
+            if not isinstance(origin, SourceRows):
+                continue
+            name = None if origin.scan is None else origin.scan.name
+            if name == source and (groups is None or self.groups[lane.stage] in groups):
+                found.append(lane)
+        return tuple(found)
+
+    def sources(self, groups: Sequence[str] | None = None) -> set[str]:
+        """The names of the streams and tables that are read."""
+        found = set()
+        for lane in self.lanes:
+            origin = lane.input.origin
+            if isinstance(origin, SourceRows) and origin.scan is not None:
+                if groups is None or self.groups[lane.stage] in groups:
+                    found.add(origin.scan.name)
+        return found
+
+    def describe(self) -> str:
+        return describe(self.stages)
+
+
+def physical(groups: Sequence[Group], functions: Mapping[str, Any]) -> Physical:
+    """The stages of some groups of queries, numbered through."""
+    known = {name.lower() for name in functions}
+    stages: list[Stage] = []
+    owners: list[str] = []
+    labels: list[str] = []
+    for group in groups:
+        own = plan_stages(group.roots, lambda name: name.lower() in known)
+        for stage in own:
+            owners.append(group.label)
+            labels.append(f"{group.label}.{stage.number}")
+        stages += [_shifted(s, len(stages)) for s in own]
+    lanes = lanes_of(stages)
+    layout = boundaries(lanes)
+    plan = Plan(tuple(stages), lanes, layout, functions, tuple(labels))
+    return Physical(tuple(stages), lanes, layout, pack(plan), tuple(owners))
+
+
+def _shifted(stage: Stage, by: int) -> Stage:
+    def moved(entry: StageInput) -> StageInput:
+        if isinstance(entry.origin, StageRows):
+            return replace(entry, origin=replace(entry.origin, stage=entry.origin.stage + by))
+        return entry
+
+    return replace(stage, number=stage.number + by, inputs=tuple(moved(i) for i in stage.inputs))
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is the same for all waves of an epoch."""
+
+    spark: SparkSession
+    physical: Physical
+    partitions: int
+    storage: Storage
+    number: int
+    since: int
+    upto: int
+    logs: Mapping[str, Log]
+    keep_state: bool = True
+    hold: bool = True
+
+    def enter(self, frame: DataFrame, feeds: Sequence[Feed], late: str | None = None) -> DataFrame:
+        return enter(frame, feeds, self.physical.boundaries[0], self.partitions, late)
+
+    def one_row(self, lanes: Sequence[Lane]) -> DataFrame:
+        return one_row(self.spark, lanes, self.physical.boundaries[0], self.partitions)
+
+    def feed(
+        self, name: str, lanes: Sequence[Lane], columns: Sequence[str] | None = None, tag: int = 0
+    ) -> Feed:
+        """A source with its columns `c0`, … or under other names."""
+        origin = lanes[0].input.origin
+        assert isinstance(origin, SourceRows)
+        assert origin.scan is not None
+        names = (
+            tuple(columns) if columns is not None else tuple(f"c{i}" for i in range(len(origin.scan.schema)))
+        )
+        return Feed(name, tag, names, tuple(lanes))
+
+    def run(self, frames: Sequence[DataFrame]) -> list[dict[str, Any]]:
+        """Run the epoch on the union of the frames; the messages of all tasks."""
+        if not self.physical.stages:
+            return []
+        frame = frames[0] if frames else self._tick()
+        for other in frames[1:]:
+            frame = frame.unionAll(other)
+        for boundary in self.physical.boundaries:
+            later = boundary.wave < self.physical.waves
+            if boundary.wave > 1:
+                frame = hand_over(frame, boundary, self.partitions)
+            if not self._stays(boundary):
+                frame = frame.repartitionById(self.partitions, F.col("p"))
+            if not any(lane.wave > boundary.wave for lane in boundary.lanes):
+                frame = frame.drop("p")
+            schema = self.physical.boundaries[boundary.wave].ddl if later else MESSAGES
+            frame = frame.mapInArrow(WaveTask(self._epoch(boundary.wave)), schema)
+        reach("before state")
+        collected = _collected(frame)
+        reach("after state")
+        return collected
+
+    def _stays(self, boundary: Boundary) -> bool:
+        """Whether rows can be worked on where they are read: no stage cares, and nothing is kept."""
+        return not self.keep_state and not self.hold and all(x.input.key is None for x in boundary.lanes)
+
+    def _tick(self) -> DataFrame:
+        """No rows, but time passes: every partition runs."""
+        boundary = self.physical.boundaries[0]
+        values = {"lane": "-1", "p": "id"}
+        columns = [F.expr(f"CAST({values.get(n, 'NULL')} AS {t})").alias(n) for n, t in boundary.columns]
+        return self.spark.range(self.partitions).select(*columns)
+
+    def _epoch(self, wave: int) -> Epoch:
+        return Epoch(
+            self.physical.packed,
+            wave,
+            self.number,
+            self.since,
+            self.upto,
+            self.storage,
+            self.logs,
+            self.keep_state,
+            self.hold,
+        )
+
+
+def _collected(frame: DataFrame) -> list[dict[str, Any]]:
+    try:
+        return [json.loads(row[0]) for row in frame.collect()]
+    except Exception as problem:
+        found = _diagnostic(problem)
+        if found is None:
+            raise
+        raise found from problem
+
+
+def _diagnostic(problem: Exception) -> Diagnostic | None:
+    """The diagnostic that a kernel raised in a worker; Spark passes on only its text."""
+    text = str(problem)
+    start = text.find("tidegate.errors.Diagnostic: ")
+    if start < 0:
+        return None
+    body = text[start:].split(": ", 1)[1]
+    head, *rest = body.split("\n")
+    condition, message = "EVALUATION", head
+    if head.startswith("error[") and "]" in head:
+        condition, message = head[6 : head.index("]")], head.split(": ", 1)[-1]
+    advice = next((line.removeprefix("help: ") for line in rest[:4] if line.startswith("help: ")), None)
+    return Diagnostic(condition, message, help=advice)
+
+
+def source_names(roots: Mapping[str, Node]) -> set[str]:
+    """The streams and tables that some plans read."""
+    return {node.name for root in roots.values() for node in root.walk() if isinstance(node, Scan)}
+
+
+Progress = Callable[[float], None]
+"""Called with the part of the work that is done, from 0 to 1."""

@@ -1,0 +1,92 @@
+"""Recorded streams: the sources are read to their end, in one epoch or in a few."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+
+from tidegate.language.catalog import StreamDefinition
+from tidegate.runtime.jobs import Job, Physical, Progress
+from tidegate.runtime.state import Ledger, after
+from tidegate.spark.sources import RawStream, read_recorded, size_in_bytes
+from tidegate.time import MAX, MIN
+
+BYTES_PER_EPOCH = 3 << 30
+"""How much of the sources' files one epoch may hold; kernels work in memory."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Sources that have an end, and the plan that is run on them."""
+
+    spark: SparkSession
+    physical: Physical
+    definitions: Mapping[str, StreamDefinition]
+    data: Mapping[str, Any]
+    partitions: int
+
+    def run(self, ledger: Ledger, boundaries: Sequence[int] | None, progress: Progress | None) -> None:
+        """Play all rows through the epochs that end at the boundaries (the last one is the end of time).
+
+        The answer does not depend on them. A ledger that holds earlier epochs is continued.
+        """
+        streams = {n: read_recorded(self.spark, d, self.data.get(n)) for n, d in self.definitions.items()}
+        ends = [*(self._boundaries(streams) if boundaries is None else boundaries), MAX]
+        ends = [e for e in sorted(set(ends)) if e > ledger.latest.upto]
+        for done, upto in enumerate(ends):
+            if progress is not None:
+                progress(done / len(ends))
+            self._epoch(ledger, streams, upto)
+        if progress is not None:
+            progress(1.0)
+
+    def _epoch(self, ledger: Ledger, streams: Mapping[str, RawStream], upto: int) -> None:
+        before = ledger.latest
+        job = Job(
+            self.spark,
+            self.physical,
+            self.partitions,
+            ledger.storage,
+            before.epoch + 1,
+            before.upto,
+            upto,
+            before.logs,
+            keep_state=upto != MAX,
+            hold=False,
+        )
+        frames = []
+        first = before.epoch == 0
+        for name, stream in sorted(streams.items()):
+            lanes = self.physical.lanes_from(name)
+            if not lanes or (stream.definition.table and not first):
+                continue
+            rows = _between(stream, before.upto, upto, first)
+            frames.append(job.enter(rows, [job.feed(name, lanes)]))
+        single = self.physical.lanes_from(None)
+        if single and first:
+            frames.append(job.one_row(single))
+        messages = job.run(frames)
+        ledger.commit(after(before, messages, upto=upto, partitions=self.partitions))
+
+    def _boundaries(self, streams: Mapping[str, RawStream]) -> list[int]:
+        sizes = {n: size_in_bytes(d, self.data.get(n)) for n, d in self.definitions.items() if not d.table}
+        count = sum(sizes.values()) // BYTES_PER_EPOCH + 1
+        if count < 2:
+            return []
+        largest = max(sizes, key=lambda n: sizes[n])
+        parts = [i / count for i in range(1, count)]
+        found = streams[largest].frame.agg(F.percentile_approx("ts", parts, 1000)).first()
+        return sorted(set(found[0])) if found is not None and found[0] else []
+
+
+def _between(stream: RawStream, since: int, upto: int, first: bool) -> DataFrame:
+    """The rows of an epoch; rows without a usable time are met once, in the first one."""
+    if since == MIN and upto == MAX:
+        return stream.frame
+    ts = F.col("ts")
+    inside = (ts >= F.lit(since)) & (ts < F.lit(upto))
+    return stream.frame.filter((inside | ts.isNull()) if first else inside)

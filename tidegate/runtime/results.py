@@ -1,0 +1,227 @@
+"""Answers, read back: rows with their validity, changes, and snapshots (SPEC section 7).
+
+Result files hold signed rows (payload, [ts, te), n). An answer that was closed later than it was opened is there twice: open,
+and its closing. Readers see neither: `intervals` matches them, `changes` and `at` add them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import polars as pl
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+
+from tidegate.errors import Diagnostic
+from tidegate.kernels.rows import Frame, to_arrow
+from tidegate.runtime.state import Manifest, ResultFile
+from tidegate.spark.storage import Storage
+from tidegate.spark.values import ddl
+from tidegate.time import MAX, MIN, to_datetime, to_ticks
+from tidegate.types import TIMESTAMP, Field, Schema, Type
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answer of one query as far as it is known.
+
+    `files` and `manifest` are asked each time, so that a running query's answer grows.
+    """
+
+    spark: SparkSession
+    storage: Storage
+    name: str
+    schema: Schema
+    time_type: Type | None
+    files: Callable[[], Sequence[ResultFile]]
+    manifest: Callable[[], Manifest]
+    since: int = MIN
+
+    @property
+    def upto(self) -> int:
+        """Every snapshot before this instant is final."""
+        return self.manifest().upto
+
+    def signed(self) -> DataFrame:
+        """The rows as they were computed: `c0`, …, `ts`, `te`, `n`."""
+        return self._read(self._files())
+
+    def intervals(self) -> DataFrame:
+        """The rows with `valid_from` and `valid_to` (NULL: no known end, or from the beginning)."""
+        files = self._files()
+        rows = self._read(files)
+        names = self._columns()
+        if any(f.negative for f in files):
+            keys = [F.col(c) for c, f in zip(names, self.schema, strict=True) if _hashable(f)]
+            spread = rows.repartition(*keys) if keys else rows.coalesce(1)
+            rows = spread.mapInArrow(_Matching(tuple(names)), rows.schema)
+        if any(f.negative or f.multiple for f in files):
+            rows = rows.select(*names, "ts", "te", F.explode(F.expr("sequence(1L, n)")).alias("n"))
+        return rows.select(
+            *self._named(), self._moment("ts").alias("valid_from"), self._moment("te").alias("valid_to")
+        )
+
+    def changes(self, since: int | datetime | None = None, until: int | datetime | None = None) -> DataFrame:
+        """What changed, instant by instant: `op` (+ or -), the row, `ts`; only the net effect of an instant.
+
+        Within [since, until) if given; never beyond what is final.
+        """
+        low = MIN if since is None else self._ticks(since)
+        high = self.upto if until is None else min(self._ticks(until), self.upto)
+        return self.changes_between(low, high)
+
+    def changes_between(self, low: int, high: int) -> DataFrame:
+        """The changes at instants of [low, high), in ticks."""
+        names = self._columns()
+        files = [f for f in self._files() if f.min_ts < high and (f.max_ts >= low or f.max_te >= low)]
+        ends = F.explode(F.expr("array(struct(ts AS t, n AS d), struct(te AS t, -n AS d))")).alias("e")
+        events = self._read(files).select(*names, ends).select(*names, "e.t", "e.d")
+        inside = events.filter(
+            (F.col("t") >= F.lit(low)) & (F.col("t") < F.lit(high)) & (F.col("t") < F.lit(MAX))
+        )
+        net = inside.groupBy(*names, "t").agg(F.sum("d").alias("d")).filter("d <> 0")
+        each = net.select(
+            *names, F.col("t").alias("ts"), "d", F.explode(F.expr("sequence(1L, abs(d))")).alias("k")
+        )
+        op = F.when(F.col("d") > 0, F.lit("+")).otherwise(F.lit("-"))
+        return each.select(op.alias("op"), *self._named(), self._moment("ts").alias("ts"))
+
+    def at(self, instant: int | datetime) -> DataFrame:
+        """The snapshot at an instant, which must be final."""
+        t = self._ticks(instant)
+        if t >= self.upto:
+            raise Diagnostic(
+                "NOT_FINAL",
+                f"the answer at {self._show(t)} is not final yet: the sources have reached {self._show(self.upto)}",
+                help="ask for an earlier instant, or wait until every source has passed it",
+            )
+        return self._snapshot(t)
+
+    def latest(self) -> DataFrame:
+        """The latest complete answer: of a finished run, at its newest row."""
+        manifest = self.manifest()
+        newest = max((s.newest for s in manifest.sources.values()), default=MIN)
+        instant = newest if manifest.finished else manifest.upto - 1
+        return self._snapshot(max(instant, MIN))
+
+    def _snapshot(self, t: int) -> DataFrame:
+        names = self._columns()
+        files = [f for f in self._files() if f.min_ts <= t < f.max_te]
+        valid = self._read(files).filter((F.col("ts") <= F.lit(t)) & (F.lit(t) < F.col("te")))
+        if any(f.negative for f in files):
+            valid = valid.groupBy(*names).agg(F.sum("n").alias("n")).filter("n > 0")
+        if any(f.negative or f.multiple for f in files):
+            valid = valid.select(*names, F.explode(F.expr("sequence(1L, n)")).alias("k"))
+        return valid.select(*self._named())
+
+    def _files(self) -> list[ResultFile]:
+        return [f for f in self.files() if f.query == self.name]
+
+    def _columns(self) -> list[str]:
+        return [f"c{i}" for i in range(len(self.schema))]
+
+    def _read(self, files: Sequence[ResultFile]) -> DataFrame:
+        stored = [f"c{i} {_stored(f.type)}" for i, f in enumerate(self.schema) if f.type.name != "VOID"]
+        schema = ", ".join([*stored, "ts BIGINT", "te BIGINT", "n BIGINT"])
+        if files:
+            paths = [self.storage.path(f.file) for f in files]
+            rows = self.spark.read.schema(schema).parquet(*paths)
+        else:
+            rows = self.spark.createDataFrame([], schema)
+        columns = []
+        for i, field in enumerate(self.schema):
+            column = F.col(f"c{i}") if field.type.name != "VOID" else F.lit(None)
+            columns.append(
+                F.map_from_entries(column).alias(f"c{i}")
+                if field.type.name == "MAP"
+                else column.alias(f"c{i}")
+            )
+        return rows.select(*columns, "ts", "te", "n")
+
+    def _named(self) -> list[Column]:
+        return [F.col(f"c{i}").alias(f.name) for i, f in enumerate(self.schema)]
+
+    def _moment(self, column: str) -> Column:
+        """Ticks as people see them; the beginning and the end of time are NULL."""
+        known = F.when(~F.col(column).isin(MIN, MAX), F.col(column))
+        return F.timestamp_micros(known) if self.time_type == TIMESTAMP else known
+
+    def _ticks(self, instant: int | datetime) -> int:
+        return to_ticks(instant) if isinstance(instant, datetime) else instant
+
+    def _show(self, ticks: int) -> str:
+        if ticks == MIN:
+            return "nothing yet"
+        if self.time_type == TIMESTAMP and ticks != MAX:
+            return to_datetime(ticks).strftime("%Y-%m-%d %H:%M:%S.%f")
+        return str(ticks)
+
+
+def _stored(type_: Type) -> str:
+    if type_.name == "MAP":
+        key, value = type_.params
+        return f"ARRAY<STRUCT<key: {ddl(key)}, value: {ddl(value)}>>"
+    return ddl(type_)
+
+
+def _hashable(field: Field) -> bool:
+    return field.type.name not in ("MAP", "VOID") and "MAP<" not in str(field.type)
+
+
+@dataclass(frozen=True)
+class _Matching:
+    """Spark's view of `matched`: all rows of equal payload are in one partition."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        received = [b for b in batches if b.num_rows]
+        if received:
+            frame = pl.from_arrow(pa.Table.from_batches(received))
+            assert isinstance(frame, pl.DataFrame)
+            out = to_arrow(matched(frame, self.names)).cast(received[0].schema)
+            yield from out.combine_chunks().to_batches()
+
+
+def matched(rows: Frame, names: Sequence[str]) -> Frame:
+    """Signed rows as rows that all count: each closing ends the row of its payload that was opened first.
+
+    Payloads without a negative row stay as they are; snapshots are the same at every instant.
+
+    >>> matched(pl.DataFrame({"c0": [7, 7], "ts": [1, 5], "te": [MAX, MAX], "n": [1, -1]}), ["c0"]).rows()
+    [(7, 1, 5, 1)]
+    """
+    keys = list(names)
+    if not keys:
+        rows = rows.with_columns(pl.lit(0).alias("_none"))
+        keys = ["_none"]
+    negative = rows.filter(pl.col("n") < 0).select(keys).unique()
+    touched = rows.join(negative, on=keys, how="semi", nulls_equal=True)
+    others = rows.join(negative, on=keys, how="anti", nulls_equal=True)
+    starts = touched.select(*keys, pl.col("ts").alias("t"), "n")
+    ends = touched.select(*keys, pl.col("te").alias("t"), -pl.col("n").alias("n"))
+    net = (
+        pl.concat([starts, ends])
+        .group_by(*keys, "t")
+        .agg(pl.col("n").sum())
+        .filter(pl.col("n") != 0)
+        .sort("t")
+    )
+    opened = _numbered(net.filter(pl.col("n") > 0), keys, "ts")
+    closed = _numbered(net.with_columns(-pl.col("n")).filter(pl.col("n") > 0), keys, "te")
+    pairs = opened.join(closed, on=[*keys, "k"], nulls_equal=True)
+    result = pairs.select(*keys, "ts", "te", pl.lit(1, dtype=pl.Int64).alias("n"))
+    return pl.concat([others.select(result.columns), result]).select(*names, "ts", "te", "n")
+
+
+def _numbered(events: Frame, keys: Sequence[str], name: str) -> Frame:
+    """One row per unit of n, numbered per payload in order of time."""
+    each = (
+        events.select(*keys, pl.col("t").alias(name), pl.lit(1).repeat_by("n").alias("u"))
+        .explode("u")
+        .drop("u")
+    )
+    return each.with_columns(pl.int_range(pl.len()).over(keys).alias("k"))

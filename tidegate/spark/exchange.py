@@ -1,0 +1,272 @@
+"""The rows between two waves of stages: one tagged union per exchange, so that an epoch is one linear job.
+
+All stages of a wave run in the same tasks. What they read travels as **lanes**: a lane is one input of one stage, numbered
+over the whole plan. A row of the union carries its lane, its validity, and the lane's columns in **slots** that lanes share
+by type, so that a column costs what it holds. Because the job is a line and not a tree, a stage whose rows are read
+twice still runs once. Lane -1 carries messages to the driver (`meta`) and rows that cannot be used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+from sqlglot import exp
+
+from tidegate.algebra.expressions import index_of, references, substitute
+from tidegate.spark.stages import SourceRows, Stage, StageInput
+from tidegate.spark.values import ddl
+from tidegate.time import MAX, MIN
+from tidegate.types import Type
+
+MESSAGE = -1
+"""The lane of messages."""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One input of one stage under way: emitted by wave `born` (0: a source), consumed by `wave`."""
+
+    number: int
+    stage: int
+    input: StageInput
+    born: int
+    wave: int
+    columns: tuple[int, ...]
+    """The positions that travel."""
+    time_columns: tuple[int, ...]
+    """Positions that equal the row's time and are made from `ts` on arrival."""
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """The layout of the union in front of a wave."""
+
+    wave: int
+    lanes: tuple[Lane, ...]
+    slots: tuple[Type, ...]
+    places: Mapping[int, tuple[int, ...]]
+    """Lane -> the slots of its travelling columns."""
+    ends: bool
+    """Rows carry `te`: not all lanes hold instants."""
+    counts: bool
+    """Rows carry `n`: not all lanes come from sources."""
+    order: bool
+    """Rows carry their order of arrival."""
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """Names and DDL types of the union's columns."""
+        found = [("lane", "INT"), ("p", "INT"), ("meta", "STRING"), ("ts", "BIGINT")]
+        found += [("te", "BIGINT")] if self.ends else []
+        found += [("n", "BIGINT")] if self.counts else []
+        found += [("o0", "STRING"), ("o1", "BIGINT"), ("o2", "BIGINT")] if self.order else []
+        return (*found, *((f"s{i}", ddl(t)) for i, t in enumerate(self.slots)))
+
+    @property
+    def ddl(self) -> str:
+        return ", ".join(f"{name} {type_}" for name, type_ in self.columns)
+
+    def arriving(self) -> tuple[Lane, ...]:
+        return tuple(lane for lane in self.lanes if lane.wave == self.wave)
+
+
+def lanes_of(stages: Sequence[Stage], first: int = 0) -> tuple[Lane, ...]:
+    """The lanes of a plan, numbered from `first`."""
+    lanes: list[Lane] = []
+    for stage in stages:
+        for entry in stage.inputs:
+            origin = entry.origin
+            times: tuple[int, ...] = ()
+            if isinstance(origin, SourceRows):
+                born = 0
+                if origin.scan is not None and origin.scan.schema and origin.scan.schema[-1].hidden:
+                    last = len(origin.scan.schema) - 1
+                    times = tuple(j for j in entry.needed if index_of(origin.expressions[j]) == last)
+            else:
+                born = stages[origin.stage].wave
+            moving = tuple(sorted(entry.needed - set(times)))
+            lanes.append(Lane(first + len(lanes), stage.number, entry, born, stage.wave, moving, times))
+    return tuple(lanes)
+
+
+def boundaries(lanes: Sequence[Lane]) -> tuple[Boundary, ...]:
+    """The layouts in front of waves 1, 2, …"""
+    waves = max((lane.wave for lane in lanes), default=0)
+    return tuple(_boundary(w, [x for x in lanes if x.born < w <= x.wave]) for w in range(1, waves + 1))
+
+
+def _boundary(wave: int, lanes: Sequence[Lane]) -> Boundary:
+    slots: list[Type] = []
+    places: dict[int, tuple[int, ...]] = {}
+    for lane in lanes:
+        taken: list[int] = []
+        for column in lane.columns:
+            type_ = lane.input.schema[column].type
+            free = (i for i, t in enumerate(slots) if t == type_ and i not in taken)
+            place = next(free, len(slots))
+            if place == len(slots):
+                slots.append(type_)
+            taken.append(place)
+        places[lane.number] = tuple(taken)
+    return Boundary(
+        wave,
+        tuple(lanes),
+        tuple(slots),
+        places,
+        ends=any(not x.input.raw for x in lanes),
+        counts=any(x.born > 0 for x in lanes),
+        order=any(x.input.ordered for x in lanes),
+    )
+
+
+# Spark's side.
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A source as it appears in a frame: the names of its scan's columns there, and the lanes it feeds."""
+
+    name: str
+    tag: int
+    columns: tuple[str, ...]
+    lanes: tuple[Lane, ...]
+
+
+def enter(
+    frame: DataFrame, feeds: Sequence[Feed], boundary: Boundary, partitions: int, late: str | None = None
+) -> DataFrame:
+    """Rows of sources as the union in front of wave 1, in one pass over the frame.
+
+    `frame` has the sources' columns, `ts`, `te`, `o0`, `o1`, `o2`, `bad`, `raw` and, with several feeds, `source`. `late` is a
+    condition under which a row comes later than promised. Such rows and bad ones become messages.
+    """
+    single = len(feeds) == 1
+    reason = "bad" if late is None else f"coalesce(bad, CASE WHEN {late} THEN 'later than promised' END)"
+    names = "CASE source " + " ".join(f"WHEN {f.tag} THEN {_text(f.name)}" for f in feeds) + " END"
+    if single:
+        names = _text(feeds[0].name)
+    message = f"to_json(named_struct('kind', 'refused', 'source', {names}, 'reason', {reason}, 'raw', raw))"
+    fan = {f.tag: [lane.number for lane in f.lanes] for f in feeds}
+    if all(len(numbers) == 1 for numbers in fan.values()):
+        chosen = _case("source", {tag: str(numbers[0]) for tag, numbers in fan.items()}, single)
+        tagged = frame.withColumn(
+            "lane", F.expr(f"CASE WHEN {reason} IS NOT NULL THEN {MESSAGE} ELSE {chosen} END")
+        )
+    else:
+        arrays = {tag: f"array({', '.join(map(str, numbers))})" for tag, numbers in fan.items()}
+        chosen = _case("source", arrays, single)
+        every = f"CASE WHEN {reason} IS NOT NULL THEN array({MESSAGE}) ELSE {chosen} END"
+        tagged = frame.withColumn("lane", F.explode(F.expr(every)))
+    lanes = [(f, lane) for f in feeds for lane in f.lanes]
+    tests = {
+        lane.number: " AND ".join(f"({_sql(p, f.columns)})" for p in _rows(lane).predicates) or "true"
+        for f, lane in lanes
+    }
+    if any(test != "true" for test in tests.values()):
+        alone = len(lanes) == 1
+        condition = _case("lane", tests, alone)
+        tagged = tagged.filter(F.expr(f"lane = {MESSAGE} OR {condition}"))
+    values: dict[str, str] = {
+        "lane": "lane",
+        "meta": f"CASE WHEN lane = {MESSAGE} THEN {message} END",
+        "ts": "ts",
+    }
+    values |= {"te": "te", "n": "1L", "o0": "o0", "o1": "o1", "o2": "o2"}
+    places = {}
+    for f, lane in lanes:
+        places[lane.number] = _target(lane, partitions, lambda e, f=f: _sql(e, f.columns))  # type: ignore[misc]
+        for column, slot in zip(lane.columns, boundary.places[lane.number], strict=True):
+            text = _sql(_rows(lane).expressions[column], f.columns)
+            values.setdefault(f"s{slot}", "")
+            values[f"s{slot}"] += f" WHEN {lane.number} THEN {text}"
+    targets = _case("lane", places, len(lanes) == 1)
+    selected = []
+    for name, type_ in boundary.columns:
+        text = targets if name == "p" else values.get(name, "NULL")
+        if name.startswith("s"):
+            # A late row may be one that the predicate would have kept from the expression.
+            text = _slot_text(text, len(lanes) == 1 and late is None)
+        selected.append(F.expr(f"CAST({text} AS {type_})").alias(name))
+    entered = tagged.select(*selected)
+    return _broadcast(entered, [lane for _, lane in lanes], partitions)
+
+
+def one_row(spark: SparkSession, lanes: Sequence[Lane], boundary: Boundary, partitions: int) -> DataFrame:
+    """The row of `OneRow`, for each lane that reads it."""
+    numbers = ", ".join(str(lane.number) for lane in lanes)
+    frame = spark.range(1).select(F.explode(F.expr(f"array({numbers})")).alias("lane"))
+    values = {"lane": "lane", "p": "0", "ts": str(MIN) + "L", "te": str(MAX) + "L", "n": "1L"}
+    values["ts"] = "(-9223372036854775807L - 1L)"
+    selected = [F.expr(f"CAST({values.get(n, 'NULL')} AS {t})").alias(n) for n, t in boundary.columns]
+    return _broadcast(frame.select(*selected), lanes, partitions)
+
+
+def hand_over(frame: DataFrame, boundary: Boundary, partitions: int) -> DataFrame:
+    """Rows that a wave emitted, each with the partition of its next stage."""
+    fresh = [x for x in boundary.lanes if x.born == boundary.wave - 1 and x.born > 0]
+    places = {}
+    for lane in fresh:
+        slots = dict(zip(lane.columns, boundary.places[lane.number], strict=True))
+        names = tuple(f"s{slots[c]}" if c in slots else "NULL" for c in range(len(lane.input.schema)))
+        places[lane.number] = _target(lane, partitions, lambda e, names=names: _sql(e, names))  # type: ignore[misc]
+    if places:
+        text = " ".join(f"WHEN {number} THEN {place}" for number, place in places.items())
+        frame = frame.withColumn("p", F.expr(f"CAST(CASE lane {text} ELSE coalesce(p, 0) END AS INT)"))
+    return _broadcast(frame, fresh, partitions)
+
+
+def _broadcast(frame: DataFrame, lanes: Sequence[Lane], partitions: int) -> DataFrame:
+    everywhere = [str(x.number) for x in lanes if x.input.broadcast]
+    if not everywhere or partitions == 1:
+        return frame
+    others = [c for c in frame.columns if c != "p"]
+    copies = (
+        f"CASE WHEN lane IN ({', '.join(everywhere)}) THEN sequence(0, {partitions - 1}) ELSE array(p) END"
+    )
+    return frame.select(*others, F.explode(F.expr(copies)).alias("p")).select(*frame.columns)
+
+
+def _target(lane: Lane, partitions: int, sql: Callable[[exp.Expression], str]) -> str:
+    """The partition a row of the lane belongs to, as an expression.
+
+    Spark's hash is the same for 0.0 and -0.0, for every NaN, and for NULLs, as its grouping is.
+    """
+    key = lane.input.key
+    if key is None:
+        return f"pmod(spark_partition_id(), {partitions})"
+    if not key:
+        # Stages without a key spread over the partitions by their number.
+        return str(lane.stage % partitions)
+    return f"pmod(hash({', '.join(sql(e) for e in key)}), {partitions})"
+
+
+def _rows(lane: Lane) -> SourceRows:
+    assert isinstance(lane.input.origin, SourceRows)
+    return lane.input.origin
+
+
+def _sql(expression: exp.Expression, names: Sequence[str]) -> str:
+    """A bound expression as Spark's SQL, over columns with other names."""
+    if not references(expression):
+        return expression.sql(dialect="spark")
+    renamed = substitute(expression, lambda i: exp.Column(this=exp.Identifier(this=names[i], quoted=False)))
+    return renamed.sql(dialect="spark")
+
+
+def _case(column: str, values: Mapping[int, str], alone: bool) -> str:
+    if alone or len(set(values.values())) == 1:
+        return next(iter(values.values()), "NULL")
+    return f"CASE {column} " + " ".join(f"WHEN {k} THEN {v}" for k, v in values.items()) + " END"
+
+
+def _slot_text(whens: str, alone: bool) -> str:
+    if whens == "NULL":
+        return whens
+    return whens.split(" THEN ", 1)[1] if alone else f"CASE lane{whens} END"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

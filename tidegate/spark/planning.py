@@ -1,0 +1,552 @@
+"""Cutting a plan into stages: operators that agree on a key run back to back behind one exchange.
+
+An operator that looks at many rows needs those that meet in it in one partition: rows equal in the join's keys, in the
+group's keys, in all columns. A **region** is a set of operators served by one exchange. Its key is a list of
+**classes**; a class names, at every operator inside, the columns that carry the same value as the exchanged one. An
+operator joins its input's region iff some class survives among the columns it needs (any non-empty subset of a key
+serves), so one exchange serves a query whose operators agree. Row-by-row operators need no key and go wherever they
+are used; filters and projections directly above a source run in Spark before the first exchange.
+
+The result is plain data: `Stage`s with a sub-plan each, whose leaves are scans named after the stage's inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlglot import exp
+
+from tidegate.algebra.expressions import index_of, ref, references, substitute
+from tidegate.algebra.operators import (
+    Aggregate,
+    Distinct,
+    Dstream,
+    Except,
+    Filter,
+    Intersect,
+    Istream,
+    Join,
+    Node,
+    OneRow,
+    Project,
+    Rstream,
+    Scan,
+    SingleRow,
+    TopK,
+    UnionAll,
+    Window,
+)
+from tidegate.algebra.windows import TimeWindow
+from tidegate.errors import internal
+from tidegate.kernels.join import split_predicate
+from tidegate.spark.stages import (
+    Key,
+    SourceRows,
+    Stage,
+    StageInput,
+    StageRows,
+    collect_needed,
+    ordered_leaves,
+    origin_of,
+)
+from tidegate.types import Schema
+
+
+@dataclass(eq=False)
+class _Region:
+    single: bool = False
+    classes: list[int] = field(default_factory=list)
+    leaves: list[_Leaf] = field(default_factory=list)
+    merged: _Region | None = None
+
+    def root(self) -> _Region:
+        return self if self.merged is None else self.merged.root()
+
+
+@dataclass(eq=False)
+class _Placed:
+    """An operator inside a region, or (`region` None) one that goes wherever it is used."""
+
+    node: Node
+    inputs: tuple[_Placed, ...] = ()
+    region: _Region | None = None
+    columns: dict[int, frozenset[int]] = field(default_factory=dict)
+    """Class number -> the columns that carry it."""
+    leaf: _Leaf | None = None
+
+    @property
+    def home(self) -> _Region | None:
+        return None if self.region is None else self.region.root()
+
+
+@dataclass(eq=False)
+class _Leaf:
+    origin: SourceRows | _Placed
+    schema: Schema
+    keys: dict[int, exp.Expression]
+    broadcast: bool
+    raw: bool
+
+
+def plan_stages(roots: Mapping[str, Node], has_function: Callable[[str], bool]) -> tuple[Stage, ...]:
+    """The stages of some queries' plans, in order of their waves; sub-plans that are equal are computed once."""
+    planner = _Planner(has_function)
+    placed = {name: planner.rooted(planner.place(node)) for name, node in roots.items()}
+    return _finish(planner, placed)
+
+
+class _Planner:
+    def __init__(self, has_function: Callable[[str], bool]) -> None:
+        self._has_function = has_function
+        self._memo: dict[Node, _Placed] = {}
+        self._class = 0
+        self.regions: list[_Region] = []
+
+    def place(self, node: Node) -> _Placed:
+        found = self._memo.get(node)
+        if found is None:
+            found = self._memo[node] = self._place(node)
+        return found
+
+    def rooted(self, placed: _Placed) -> _Placed:
+        """A plan of row-by-row operators only still needs a stage to run in."""
+        if placed.region is not None:
+            return placed
+        region = self._new_region()
+        region.single = False
+        return self._bind(placed, {}, region)
+
+    def _place(self, node: Node) -> _Placed:
+        inputs = tuple(self.place(i) for i in node.inputs)
+        if isinstance(node, Scan | OneRow):
+            return _Placed(node)
+        if isinstance(node, UnionAll):
+            return self._union(node, inputs)
+        if isinstance(node, Join):
+            return self._join(node, inputs)
+        if isinstance(node, Except | Intersect):
+            columns = _hashable(node.schema)
+            return self._meet(node, inputs, [(ref(c), ref(c)) for c in columns], lambda s, c: frozenset({c}))
+        if _is_rowwise(node):
+            (only,) = inputs
+            if only.region is None:
+                return _Placed(node, inputs)
+            return self._inside(node, only)
+        return self._unary(node, inputs[0])
+
+    # One input.
+
+    def _unary(self, node: Node, only: _Placed) -> _Placed:
+        needs = _required(node)
+        region = only.home
+        if region is not None:
+            surviving = [c for c in only.columns if c in region.classes and only.columns[c] & set(needs)]
+            if region.single or surviving:
+                if not region.single:
+                    self._restrict(region, surviving)
+                return self._inside(node, only)
+        keys = {self._fresh(): ref(c) for c in needs}
+        region = self._new_region(keys, single=not needs)
+        leaf = self._bind(only, keys, region)
+        leaf.columns = {k: frozenset({c}) for k, c in zip(keys, needs, strict=True)}
+        return self._inside(node, leaf)
+
+    def _inside(self, node: Node, only: _Placed) -> _Placed:
+        return _Placed(node, (only,), only.region, {k: _through(node, c) for k, c in only.columns.items()})
+
+    # Two inputs.
+
+    def _union(self, node: UnionAll, inputs: tuple[_Placed, ...]) -> _Placed:
+        left, right = inputs
+        if left.home is not None and left.home is right.home:
+            both = {k: left.columns[k] & right.columns[k] for k in left.columns if k in right.columns}
+            return _Placed(node, inputs, left.region, both)
+        # Rows of different partitionings: whoever uses the union says where they go.
+        return _Placed(node, inputs)
+
+    def _join(self, node: Join, inputs: tuple[_Placed, ...]) -> _Placed:
+        keys = [(k.left, k.right) for k in split_predicate(node)[0]]
+        width = len(node.left.schema)
+
+        def survive(side: int, column: int) -> frozenset[int]:
+            # Padding replaces the values of the side that may be missing.
+            if (
+                node.kind == "full"
+                or (node.kind == "left" and side == 1)
+                or (node.kind == "right" and side == 0)
+            ):
+                return frozenset()
+            if side == 1:
+                return frozenset() if node.kind in ("semi", "anti") else frozenset({column + width})
+            return frozenset({column})
+
+        if keys:
+            return self._meet(node, inputs, keys, survive)
+        return self._pair(node, inputs, survive)
+
+    def _pair(
+        self, node: Join, inputs: tuple[_Placed, ...], survive: Callable[[int, int], frozenset[int]]
+    ) -> _Placed:
+        """No equality to exchange by: send a small right side everywhere, or everything to one place."""
+        left, right = inputs
+        lhome, rhome = left.home, right.home
+        small = (rhome is not None and rhome.single) or isinstance(origin_of(right.node), OneRow)
+        if small and node.kind not in ("right", "full") and not (lhome is not None and lhome.single):
+            if lhome is None or self._waits(right, lhome):
+                columns = _hashable(node.left.schema)
+                keys = {self._fresh(): ref(c) for c in columns}
+                lhome = self._new_region(keys, single=not columns)
+                left = self._bind(left, keys, lhome)
+                left.columns = {k: frozenset({c}) for k, c in zip(keys, columns, strict=True)}
+            right = self._bind(right, {}, lhome, broadcast=True)
+            kept = {k: frozenset().union(*(survive(0, c) for c in cs)) for k, cs in left.columns.items()}
+            return _Placed(node, (left, right), lhome, kept)
+        for here, other in ((lhome, right), (rhome, left)):
+            if here is not None and here.single and (other.home is here or not self._waits(other, here)):
+                sides = tuple(s if s.home is here else self._bind(s, {}, here) for s in inputs)
+                return _Placed(node, sides, here)
+        region = self._new_region(single=True)
+        return _Placed(node, tuple(self._bind(s, {}, region) for s in inputs), region)
+
+    def _meet(
+        self,
+        node: Node,
+        inputs: tuple[_Placed, ...],
+        keys: Sequence[tuple[exp.Expression, exp.Expression]],
+        survive: Callable[[int, int], frozenset[int]],
+    ) -> _Placed:
+        """Both sides of each key in one partition: in a region that has them already, in a merged or in a new one."""
+        if not keys:
+            region = self._new_region(single=True)
+            return _Placed(node, tuple(self._bind(s, {}, region) for s in inputs), region)
+        found = self._merge(inputs, keys)
+        if found is None:
+            for side in (0, 1):
+                found = self._keep(inputs, keys, side)
+                if found is not None:
+                    break
+        if found is None:
+            fresh = [self._fresh() for _ in keys]
+            region = self._new_region(dict.fromkeys(fresh), single=False)
+            bound = []
+            for side in (0, 1):
+                mine = {k: pair[side] for k, pair in zip(fresh, keys, strict=True)}
+                placed = self._bind(inputs[side], mine, region)
+                placed.columns = {k: _plain(e) for k, e in mine.items()}
+                bound.append(placed)
+            found = region, tuple(bound)
+        region, sides = found
+        kept: dict[int, frozenset[int]] = {}
+        for k in region.classes:
+            columns: set[int] = set()
+            for side in (0, 1):
+                for c in sides[side].columns.get(k, frozenset()):
+                    columns |= survive(side, c)
+            kept[k] = frozenset(columns)
+        return _Placed(node, sides, region, kept)
+
+    def _merge(
+        self, inputs: tuple[_Placed, ...], keys: Sequence[tuple[exp.Expression, exp.Expression]]
+    ) -> tuple[_Region, tuple[_Placed, ...]] | None:
+        left, right = inputs
+        a, b = left.home, right.home
+        if a is None or b is None or a.single or b.single:
+            return None
+        pairs: dict[int, int] = {}
+        for l_expr, r_expr in keys:
+            l_col, r_col = index_of(l_expr), index_of(r_expr)
+            for i in a.classes:
+                for j in b.classes:
+                    if l_col in left.columns.get(i, ()) and r_col in right.columns.get(j, ()):
+                        if i not in pairs and j not in pairs.values():
+                            pairs[i] = j
+        if not pairs:
+            return None
+        if a is b:
+            same = [i for i, j in pairs.items() if i == j]
+            if not same:
+                return None
+            self._restrict(a, same)
+            return a, inputs
+        if self._depends(a, b) or self._depends(b, a):
+            return None
+        self._restrict(a, list(pairs))
+        self._restrict(b, list(pairs.values()))
+        rename = {j: i for i, j in pairs.items()}
+        for leaf in b.leaves:
+            leaf.keys = {rename[j]: e for j, e in leaf.keys.items() if j in rename}
+        a.leaves += b.leaves
+        b.merged = a
+        self._renamed(b, rename)
+        return a, (
+            left,
+            replace(right, columns={rename[j]: c for j, c in right.columns.items() if j in rename}),
+        )
+
+    def _renamed(self, gone: _Region, rename: Mapping[int, int]) -> None:
+        for placed in self._memo.values():
+            if placed.region is gone:
+                placed.columns = {rename[k]: c for k, c in placed.columns.items() if k in rename}
+
+    def _keep(
+        self, inputs: tuple[_Placed, ...], keys: Sequence[tuple[exp.Expression, exp.Expression]], side: int
+    ) -> tuple[_Region, tuple[_Placed, ...]] | None:
+        """One side stays where it is, the other is exchanged to it."""
+        staying, coming = inputs[side], inputs[1 - side]
+        region = staying.home
+        if region is None or region.single or self._waits(coming, region):
+            return None
+        chosen: dict[int, exp.Expression] = {}
+        for i in region.classes:
+            for pair in keys:
+                if index_of(pair[side]) in staying.columns.get(i, ()):
+                    chosen.setdefault(i, pair[1 - side])
+        if not chosen:
+            return None
+        self._restrict(region, list(chosen))
+        leaf = self._bind(coming, chosen, region)
+        leaf.columns = {k: _plain(e) for k, e in chosen.items()}
+        return region, ((staying, leaf) if side == 0 else (leaf, staying))
+
+    # Regions.
+
+    def _fresh(self) -> int:
+        self._class += 1
+        return self._class
+
+    def _new_region(self, keys: Iterable[int] | Mapping[int, Any] = (), single: bool = False) -> _Region:
+        region = _Region(single=single)
+        region.classes = list(keys)
+        self.regions.append(region)
+        return region
+
+    def _restrict(self, region: _Region, classes: Sequence[int]) -> None:
+        region.classes = [c for c in region.classes if c in classes]
+
+    def _bind(
+        self, placed: _Placed, keys: Mapping[int, exp.Expression], region: _Region, broadcast: bool = False
+    ) -> _Placed:
+        """The operator inside a region: what it reads is exchanged by the keys, traced down to its leaves."""
+        node = placed.node
+        if placed.region is not None:
+            return self._leaf(_Leaf(placed, node.schema, dict(keys), broadcast, raw=False), region, node)
+        rows = self._prepared(node)
+        if rows is not None:
+            raw = rows.scan is not None and not rows.scan.relation
+            traced = {k: _trace_chain(node, e) for k, e in keys.items()}
+            return self._leaf(_Leaf(rows, node.schema, traced, broadcast, raw), region, node)
+        if isinstance(node, Project):
+            keys = {k: _substituted(e, node.expressions) for k, e in keys.items()}
+        inputs = tuple(self._bind(i, keys, region, broadcast) for i in placed.inputs)
+        return _Placed(node, inputs, region)
+
+    def _leaf(self, leaf: _Leaf, region: _Region, node: Node) -> _Placed:
+        region.leaves.append(leaf)
+        return _Placed(node, (), region, {}, leaf)
+
+    def _prepared(self, node: Node) -> SourceRows | None:
+        """The rows of a source as far as Spark prepares them: no user functions, they run in the kernel."""
+        if isinstance(node, OneRow):
+            return SourceRows(None)
+        if isinstance(node, Scan):
+            return SourceRows(node, (), tuple(ref(i) for i in range(len(node.schema))))
+        if isinstance(node, Filter) and not self._calls_user(node.predicate):
+            below = self._prepared(node.input)
+            if below is None or below.scan is None:
+                return None
+            predicate = _substituted(node.predicate, below.expressions)
+            return replace(below, predicates=(*below.predicates, predicate))
+        if isinstance(node, Project) and not any(map(self._calls_user, node.expressions)):
+            below = self._prepared(node.input)
+            if below is None or below.scan is None:
+                return None
+            return replace(
+                below, expressions=tuple(_substituted(e, below.expressions) for e in node.expressions)
+            )
+        return None
+
+    def _calls_user(self, expression: exp.Expression) -> bool:
+        return any(self._has_function(f.name) for f in expression.find_all(exp.Anonymous))
+
+    def _waits(self, placed: _Placed, region: _Region) -> bool:
+        """Whether an operator reads, directly or not, rows of a region."""
+        if placed.home is not None:
+            return self._depends(placed.home, region)
+        return any(self._waits(i, region) for i in placed.inputs)
+
+    def _depends(self, region: _Region, other: _Region) -> bool:
+        """Whether a region waits, directly or not, for the rows of another."""
+        if region is other:
+            return True
+        for leaf in region.leaves:
+            if isinstance(leaf.origin, _Placed) and leaf.origin.home is not None:
+                if self._depends(leaf.origin.home, other):
+                    return True
+        return False
+
+
+def _is_rowwise(node: Node) -> bool:
+    if isinstance(node, Window):
+        return isinstance(node.spec, TimeWindow)
+    return isinstance(node, Filter | Project | Rstream)
+
+
+def _required(node: Node) -> tuple[int, ...]:
+    """The columns of the input whose equal rows must meet; any non-empty subset of them serves. Empty: all rows."""
+    if isinstance(node, Aggregate):
+        return tuple(k for k in node.keys if k in _hashable(node.input.schema))
+    if isinstance(node, TopK | Window | SingleRow):
+        return tuple(c for c in node.partition_by if c in _hashable(node.inputs[0].schema))
+    if isinstance(node, Distinct | Istream | Dstream):
+        return _hashable(node.schema)
+    raise internal(f"no stage for {type(node).__name__}")
+
+
+def _hashable(schema: Schema) -> tuple[int, ...]:
+    """Spark hashes every type but MAP (and what holds one)."""
+    return tuple(
+        i for i, f in enumerate(schema) if "MAP<" not in str(f.type) and f.type.name not in ("MAP", "VOID")
+    )
+
+
+def _through(node: Node, columns: frozenset[int]) -> frozenset[int]:
+    """The output columns that are copies of the given input columns."""
+    if isinstance(node, Project):
+        return frozenset(j for j, e in enumerate(node.expressions) if index_of(e) in columns)
+    if isinstance(node, Aggregate):
+        return frozenset(j for j, k in enumerate(node.keys) if k in columns)
+    return columns
+
+
+def _plain(expression: exp.Expression) -> frozenset[int]:
+    index = index_of(expression)
+    return frozenset() if index is None else frozenset({index})
+
+
+def _substituted(expression: exp.Expression, by: Sequence[exp.Expression]) -> exp.Expression:
+    def make(index: int) -> exp.Expression:
+        found = by[index].copy()
+        simple = isinstance(found, exp.Column | exp.Literal | exp.Func | exp.Paren | exp.Cast)
+        return found if simple else exp.paren(found, copy=False)
+
+    return substitute(expression, make)
+
+
+def _trace_chain(node: Node, expression: exp.Expression) -> exp.Expression:
+    """An expression over a chain of filters and projections as one over the scan below."""
+    while isinstance(node, Filter | Project):
+        if isinstance(node, Project):
+            expression = _substituted(expression, node.expressions)
+        node = node.input
+    return expression
+
+
+# From regions to stages.
+
+
+def _finish(planner: _Planner, roots: Mapping[str, _Placed]) -> tuple[Stage, ...]:
+    regions = [r for r in planner.regions if r.merged is None and _is_used(r, roots)]
+    depth: dict[int, int] = {}
+
+    def wave(region: _Region) -> int:
+        if id(region) not in depth:
+            below = [leaf.origin.home for leaf in region.leaves if isinstance(leaf.origin, _Placed)]
+            depth[id(region)] = 1 + max((wave(b) for b in below if b is not None), default=0)
+        return depth[id(region)]
+
+    regions.sort(key=wave)
+    number = {id(r): i for i, r in enumerate(regions)}
+    outputs: list[list[_Placed]] = [[] for _ in regions]
+
+    def output(placed: _Placed) -> StageRows:
+        home = placed.home
+        assert home is not None
+        mine = outputs[number[id(home)]]
+        if placed not in mine:
+            mine.append(placed)
+        return StageRows(number[id(home)], mine.index(placed))
+
+    answers: list[dict[str, int]] = [{} for _ in regions]
+    for name, placed in roots.items():
+        rows = output(placed)
+        answers[rows.stage][name] = rows.output
+    for region in regions:
+        for leaf in region.leaves:
+            if isinstance(leaf.origin, _Placed):
+                output(leaf.origin)
+    wanted: dict[tuple[int, int], set[int]] = {}
+    for i, found in enumerate(answers):
+        for o in found.values():
+            wanted[i, o] = set(range(len(outputs[i][o].node.schema)))
+    stages: list[Stage] = []
+    for region in reversed(regions):
+        stage = _stage(region, number[id(region)], wave(region), outputs, answers, wanted, output)
+        stages.append(stage)
+    return tuple(reversed(stages))
+
+
+def _is_used(region: _Region, roots: Mapping[str, _Placed]) -> bool:
+    seen: set[int] = set()
+    todo = [p.home for p in roots.values()]
+    while todo:
+        current = todo.pop()
+        if current is None or id(current) in seen:
+            continue
+        seen.add(id(current))
+        todo += [leaf.origin.home for leaf in current.leaves if isinstance(leaf.origin, _Placed)]
+    return id(region) in seen
+
+
+def _stage(
+    region: _Region,
+    number: int,
+    wave: int,
+    outputs: list[list[_Placed]],
+    answers: list[dict[str, int]],
+    wanted: dict[tuple[int, int], set[int]],
+    output: Callable[[_Placed], StageRows],
+) -> Stage:
+    ids = region.classes
+    inputs: dict[Any, StageInput] = {}
+    memo: dict[int, Node] = {}
+
+    def leaf_scan(leaf: _Leaf) -> Node:
+        origin = leaf.origin if isinstance(leaf.origin, SourceRows) else output(leaf.origin)
+        key: Key | None = tuple(leaf.keys[k] for k in ids if k in leaf.keys)
+        if region.single or leaf.broadcast:
+            key = ()
+        elif not key:
+            key = None
+        identity = (origin, key, leaf.broadcast)
+        if identity not in inputs:
+            name = f"i{len(inputs)}"
+            inputs[identity] = StageInput(
+                name, origin, leaf.schema, key, leaf.broadcast, frozenset(), leaf.raw, False
+            )
+        return Scan(inputs[identity].name, leaf.schema, relation=not leaf.raw)
+
+    def rewritten(placed: _Placed) -> Node:
+        if id(placed) not in memo:
+            if placed.leaf is not None:
+                memo[id(placed)] = leaf_scan(placed.leaf)
+            else:
+                memo[id(placed)] = placed.node.with_inputs(*(rewritten(i) for i in placed.inputs))
+        return memo[id(placed)]
+
+    plans = tuple(rewritten(p) for p in outputs[number])
+    needed: dict[str, set[int]] = {}
+    ordered: set[str] = set()
+    for o, plan in enumerate(plans):
+        collect_needed(plan, wanted.get((number, o), set()), needed)
+        ordered |= ordered_leaves(plan)
+    finished = []
+    for entry in inputs.values():
+        used = frozenset(needed.get(entry.name, set()))
+        if isinstance(entry.origin, StageRows):
+            # The key is computed from the rows as they are exchanged, so its columns travel, too.
+            used |= frozenset(c for e in entry.key or () for c in references(e))
+            wanted.setdefault((entry.origin.stage, entry.origin.output), set()).update(used)
+        finished.append(replace(entry, needed=used, ordered=entry.name in ordered))
+    return Stage(number, wave, tuple(finished), plans, answers[number], 0 if region.single else len(ids))

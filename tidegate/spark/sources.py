@@ -1,0 +1,311 @@
+"""Sources: a stream's definition becomes a DataFrame of its raw rows (SPEC sections 2 and 8).
+
+A raw frame has the columns `c0`, `c1`, … (those of the definition's scan), `ts` (BIGINT ticks), `te` where rows carry their validity, the order of arrival `o0`, `o1`, `o2`, and for rows that
+cannot be read `bad` (the reason) with `raw` (their text). Columns that a query does not use are never read.
+
+Arrival order within a batch is (path, offset of the block, position in it) for files, and the position for rows that a
+program hands in: the same for every replay of the batch.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+
+from tidegate.errors import Diagnostic, did_you_mean, unsupported
+from tidegate.language.catalog import ARRIVAL, StreamDefinition
+from tidegate.spark.values import ddl, infer_columns, quote, schema_ddl
+from tidegate.time import MAX, MIN
+from tidegate.types import STRING, TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
+
+FILES = ("csv", "json", "parquet")
+LIVE_ONLY = ("socket", "kafka", "rate")
+_CORRUPT = "_tidegate_unreadable"
+_POSITION = "_tidegate_position"
+_OWN_OPTIONS = ("slack", "idle", "packages")
+
+
+@dataclass(frozen=True)
+class RawStream:
+    """A source's rows, and whether each brings its own end."""
+
+    definition: StreamDefinition
+    frame: DataFrame
+    closed: bool
+
+
+def read_recorded(spark: SparkSession, definition: StreamDefinition, data: Any = None) -> RawStream:
+    """All rows of a source; `data` are the rows of a `memory` source."""
+    source = definition.source
+    if source.function == "memory":
+        return _shape(definition, _memory(spark, definition, data), F.lit(""), F.lit(0), F.col(_POSITION))
+    if source.function in FILES:
+        path = _existing(definition)
+        reader = spark.read.format(source.function)
+        for name, value in _file_options(definition, path).items():
+            reader = reader.option(name, value)
+        frame = _load(definition, reader.schema(_file_schema(definition, path)), path)
+        return _shape(definition, frame, *_file_order())
+    if source.function in LIVE_ONLY:
+        raise Diagnostic(
+            "SOURCE_LIVE",
+            f"'{definition.name}' comes from {source.function}, which has no end",
+            help="start the query instead of running it",
+        )
+    raise _unknown(definition)
+
+
+def read_live(spark: SparkSession, definition: StreamDefinition, inbox: str | None = None) -> RawStream:
+    """The rows of a source as they come; a `memory` source reads the Parquet files put into `inbox`."""
+    source = definition.source
+    reader = spark.readStream.format("parquet" if source.function == "memory" else source.function)
+    if source.function == "memory":
+        assert inbox is not None
+        declared = f"{schema_ddl(definition.columns)}, {_POSITION} BIGINT"
+        frame = reader.schema(declared).option("maxFilesPerTrigger", _per_trigger(definition)).load(inbox)
+        return _shape(definition, frame, F.col("_metadata.file_path"), F.lit(0), F.col(_POSITION))
+    if source.function in FILES:
+        path = _existing(definition)
+        for name, value in _file_options(definition, path).items():
+            reader = reader.option(name, value)
+        frame = _load(definition, reader.schema(_file_schema(definition, path)), path)
+        return _shape(definition, frame, *_file_order())
+    if source.function == "socket":
+        host, port, *rest = source.arguments
+        text = reader.option("host", str(host)).option("port", str(port)).load()
+        frame = _parsed(definition, text, "value", rest[0] if rest else source.option.get("format", "json"))
+        return _shape(definition, frame, F.lit(""), F.lit(0), F.monotonically_increasing_id())
+    if source.function == "kafka":
+        return _kafka(reader, definition)
+    if source.function == "rate":
+        rows = source.arguments[0] if source.arguments else source.option.get("rows_per_second", 1)
+        frame = reader.option("rowsPerSecond", str(rows)).load()
+        given = dict(zip((c.name for c in definition.columns), ("value", "timestamp"), strict=False))
+        shaped = frame.select(
+            *(
+                F.col(given[c.name]).cast(ddl(c.type)).alias(c.name)
+                for c in definition.columns
+                if c.name in given
+            )
+        )
+        return _shape(definition, shaped, F.lit(""), F.lit(0), F.monotonically_increasing_id())
+    raise _unknown(definition)
+
+
+def arrow_rows(definition: StreamDefinition, data: Any) -> pa.Table:
+    """Rows handed in, as Arrow with the declared types and their positions."""
+    if data is None:
+        raise Diagnostic("SOURCE_NOT_FOUND", f"no rows were given for '{definition.name}'")
+    _, table = infer_columns(data, definition.columns)
+    positions = pa.array(range(table.num_rows), pa.int64())
+    return table.append_column(_POSITION, positions)
+
+
+def size_in_bytes(definition: StreamDefinition, data: Any = None) -> int:
+    """About how much a recorded source holds; 0 if unknown."""
+    if definition.source.function in FILES:
+        return sum(os.path.getsize(p) for p in _local_files(str(definition.source.arguments[0])))
+    if isinstance(data, pa.Table):
+        return int(data.nbytes)
+    return 0
+
+
+def _memory(spark: SparkSession, definition: StreamDefinition, data: Any) -> DataFrame:
+    if isinstance(data, DataFrame):
+        named = data.select(
+            *(F.col(quote(c.name)).cast(ddl(c.type)).alias(c.name) for c in definition.columns)
+        )
+        return named.withColumn(_POSITION, F.monotonically_increasing_id())
+    table = arrow_rows(definition, data)
+    if table.num_rows == 0:
+        return spark.createDataFrame([], f"{schema_ddl(definition.columns)}, {_POSITION} BIGINT")
+    return spark.createDataFrame(table)
+
+
+def _kafka(reader: Any, definition: StreamDefinition) -> RawStream:
+    servers, topic, *_ = definition.source.arguments
+    options = {k: v for k, v in definition.source.options if k not in (*_OWN_OPTIONS, "format")}
+    reader = reader.option("kafka.bootstrap.servers", str(servers)).option("subscribe", str(topic))
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    try:
+        frame = reader.load()
+    except AnalysisException as problem:
+        raise Diagnostic(
+            "CONNECTOR_MISSING",
+            "Spark has no Kafka connector",
+            help="connect with packages=['org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0']",
+        ) from problem
+    text = frame.select(F.col("value").cast("string").alias("value"), "partition", "offset")
+    parsed = _parsed(definition, text, "value", definition.source.option.get("format", "json"))
+    return _shape(definition, parsed, F.lit(""), F.col("partition"), F.col("offset"))
+
+
+def _parsed(definition: StreamDefinition, text: DataFrame, column: str, form: str) -> DataFrame:
+    """Lines of text as rows; a line that cannot be read keeps its text."""
+    schema = f"{schema_ddl(definition.columns)}, {_CORRUPT} STRING"
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    if form not in ("json", "csv"):
+        raise Diagnostic(
+            "FORMAT_UNKNOWN", f"lines cannot be read as '{form}'", help="existing formats: json, csv"
+        )
+    parse = F.from_json if form == "json" else F.from_csv
+    rows = text.withColumn("_row", parse(F.col(column), schema, options))
+    others = [c for c in text.columns if c != column]
+    return rows.select(*others, "_row.*")
+
+
+def _shape(definition: StreamDefinition, frame: DataFrame, o0: Any, o1: Any, o2: Any) -> RawStream:
+    """The raw frame of a source's rows."""
+    types = {c.name: c.type for c in definition.columns}
+    chosen = [F.col(quote(c.name)).alias(f"c{i}") for i, c in enumerate(definition.payload)]
+    bad = F.lit(None).cast("string")
+    closed = definition.table or definition.valid is not None
+    if definition.table:
+        ts, te = F.lit(MIN), F.lit(MAX)
+    elif definition.valid is not None:
+        start, end = (_ticks(name, types[name]) for name in definition.valid)
+        ts, te = start, F.coalesce(end, F.lit(MAX))
+        bad = F.when(te <= ts, F.lit("the row ends before it begins"))
+    else:
+        name = definition.time_column
+        if name == ARRIVAL and name not in types:
+            ts = F.unix_micros(F.current_timestamp())
+        else:
+            assert name is not None
+            ts = _ticks(name, types[name])
+        te = F.lit(None).cast("bigint")
+    if not definition.table:
+        bad = F.when(ts.isNull(), F.lit("the time is NULL")).otherwise(bad)
+        when = definition.scan.schema[-1]
+        time = F.col(quote(when.name)) if when.name in types else F.timestamp_micros(ts)
+        chosen.append(time.alias(f"c{len(definition.payload)}"))
+    names = [c.name for c in definition.columns if c.name in frame.columns]
+    raw = F.to_json(F.struct(*(F.col(quote(n)) for n in names)))
+    if _CORRUPT in frame.columns:
+        unreadable = F.col(_CORRUPT)
+        bad = F.when(unreadable.isNotNull(), F.lit("the row cannot be read")).otherwise(bad)
+        raw = F.coalesce(unreadable, raw)
+    order = [o0.cast("string").alias("o0"), o1.cast("bigint").alias("o1"), o2.cast("bigint").alias("o2")]
+    shaped = frame.select(*chosen, ts.alias("ts"), te.alias("te"), *order, bad.alias("bad"), raw.alias("raw"))
+    return RawStream(definition, shaped, closed)
+
+
+def _ticks(name: str, type_: Any) -> Any:
+    column = F.col(quote(name))
+    if type_ == TIMESTAMP:
+        return F.unix_micros(column)
+    if type_ == TIMESTAMP_NTZ:
+        return F.unix_micros(column.cast("timestamp"))
+    return column.cast("bigint")
+
+
+def _file_order() -> tuple[Any, Any, Any]:
+    return F.col("_metadata.file_path"), F.col("_metadata.file_block_start"), F.monotonically_increasing_id()
+
+
+def _file_schema(definition: StreamDefinition, path: str) -> str:
+    columns: Schema = definition.columns
+    if definition.source.function == "parquet":
+        return schema_ddl(columns)
+    if definition.source.function == "csv":
+        # Spark matches CSV columns by position; a header may name them in another order.
+        header = _csv_header(definition, path)
+        known = {c.name.lower(): c for c in columns}
+        if header is not None:
+            columns = tuple(known.get(h.lower(), Field(h, STRING)) for h in header)
+    return f"{schema_ddl(columns)}, {_CORRUPT} STRING"
+
+
+def _file_options(definition: StreamDefinition, path: str) -> dict[str, str]:
+    options = {k: v for k, v in definition.source.options if k not in _OWN_OPTIONS}
+    if definition.source.function == "csv":
+        named = _csv_header(definition, path) is not None or not _local_files(path)
+        options.setdefault("header", "true" if named else "false")
+        # A row is unreadable or not whatever a query selects.
+        options["columnPruning"] = "false"
+    if definition.source.function in ("csv", "json"):
+        options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    return options
+
+
+def _per_trigger(definition: StreamDefinition) -> str:
+    return definition.source.option.get("maxFilesPerTrigger", "1000")
+
+
+def _csv_header(definition: StreamDefinition, path: str) -> list[str] | None:
+    """The first line of the first file, if it names every declared column."""
+    asked = definition.source.option.get("header")
+    files = [f for f in _local_files(path) if not f.endswith((".gz", ".bz2", ".zst"))]
+    if (asked is not None and asked.lower() != "true") or not files:
+        return None
+    separator = definition.source.option.get("sep") or definition.source.option.get("delimiter") or ","
+    with open(files[0], newline="", encoding="utf-8", errors="replace") as lines:
+        first = next(csv.reader(lines, delimiter=separator[:1]), [])
+    header = [h.strip() for h in first]
+    if {c.name.lower() for c in definition.columns} <= {h.lower() for h in header}:
+        return header
+    return None
+
+
+def _load(definition: StreamDefinition, reader: Any, path: str) -> DataFrame:
+    try:
+        frame: DataFrame = reader.load(path)
+    except AnalysisException as problem:
+        if "PATH_NOT_FOUND" not in str(problem):
+            raise
+        raise _not_found(definition, path) from problem
+    return frame
+
+
+def _existing(definition: StreamDefinition) -> str:
+    if not definition.source.arguments:
+        name = definition.source.function
+        raise Diagnostic("SOURCE_ARGUMENTS", f"{name} needs a path", help=f"{name}('file or directory')")
+    path = str(definition.source.arguments[0])
+    if "://" in path:
+        return path
+    if not glob.glob(path):
+        raise _not_found(definition, path)
+    return os.path.abspath(path)
+
+
+def _local_files(path: str) -> list[str]:
+    if "://" in path:
+        return []
+    found: list[str] = []
+    for place in sorted(glob.glob(path)):
+        if os.path.isdir(place):
+            for folder, _, names in os.walk(place):
+                found += [os.path.join(folder, n) for n in names if not n.startswith(("_", "."))]
+        else:
+            found.append(place)
+    return sorted(found)
+
+
+def _not_found(definition: StreamDefinition, path: str) -> Diagnostic:
+    folder = os.path.dirname(os.path.abspath(path))
+    beside = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    return Diagnostic(
+        "SOURCE_NOT_FOUND",
+        f"the source of '{definition.name}' does not exist: {path}",
+        help=did_you_mean(os.path.basename(path), beside[:20], "files")
+        if beside
+        else f"there is no directory {folder}",
+    )
+
+
+def _unknown(definition: StreamDefinition) -> Diagnostic:
+    known = ("memory", *FILES, *LIVE_ONLY)
+    return unsupported(
+        f"'{definition.source.function}' is no source",
+        help=did_you_mean(definition.source.function, list(known), "sources"),
+    )

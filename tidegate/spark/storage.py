@@ -1,0 +1,101 @@
+"""Files by URI: a local path, or anything PyArrow can open."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A directory of files, named relative to it. It can be sent to workers: only the URI travels."""
+
+    uri: str
+
+    @property
+    def local(self) -> str | None:
+        """The directory, if it is on this machine's file system."""
+        if self.uri.startswith("file:"):
+            path = self.uri.removeprefix("file:")
+            return "/" + path.lstrip("/")
+        return None if "://" in self.uri else os.path.abspath(self.uri)
+
+    def path(self, name: str) -> str:
+        """The file's full name, as Spark reads it."""
+        return f"{(self.local or self.uri).rstrip('/')}/{name}"
+
+    def below(self, name: str) -> Storage:
+        return Storage(self.path(name))
+
+    def write(self, name: str, data: bytes | pa.Buffer) -> None:
+        """Write a file that nobody else writes."""
+        if self.local is not None:
+            full = self.path(name)
+            try:
+                handle = open(full, "wb")  # noqa: SIM115 - closed below, on both ways
+            except FileNotFoundError:
+                os.makedirs(os.path.dirname(full), exist_ok=True)
+                handle = open(full, "wb")  # noqa: SIM115 - as above
+            with handle:
+                handle.write(data)
+            return
+        system, root = self._remote()
+        with system.open_output_stream(f"{root}/{name}") as stream:
+            stream.write(data)
+
+    def publish(self, name: str, data: bytes) -> None:
+        """Write a file that appears whole or not at all."""
+        if self.local is None:
+            # Object stores show an object when its upload is complete.
+            self.write(name, data)
+            return
+        part = f"{name}.{os.getpid()}.part"
+        self.write(part, data)
+        os.replace(self.path(part), self.path(name))
+
+    def read(self, name: str) -> Any:
+        """The file's content as a buffer."""
+        if self.local is not None:
+            with pa.memory_map(self.path(name)) as source:
+                return source.read_buffer()
+        system, root = self._remote()
+        with system.open_input_file(f"{root}/{name}") as source:
+            return source.read_buffer()
+
+    def names(self, folder: str) -> list[str]:
+        """The files in a folder, sorted, without those that are being written."""
+        if self.local is not None:
+            full = self.path(folder)
+            found = os.listdir(full) if os.path.isdir(full) else []
+        else:
+            system, root = self._remote()
+            selector = fs.FileSelector(f"{root}/{folder}", allow_not_found=True)
+            found = [info.base_name for info in system.get_file_info(selector)]
+        return sorted(n for n in found if not n.endswith(".part"))
+
+    def delete(self, name: str) -> None:
+        """Delete a file, if it is there."""
+        if self.local is not None:
+            if os.path.exists(self.path(name)):
+                os.remove(self.path(name))
+            return
+        system, root = self._remote()
+        if system.get_file_info(f"{root}/{name}").type != fs.FileType.NotFound:
+            system.delete_file(f"{root}/{name}")
+
+    def delete_folder(self, name: str) -> None:
+        if self.local is not None:
+            shutil.rmtree(self.path(name), ignore_errors=True)
+            return
+        system, root = self._remote()
+        system.delete_dir_contents(f"{root}/{name}", missing_dir_ok=True)
+
+    def _remote(self) -> tuple[Any, str]:
+        # Hadoop's name for S3 differs from Arrow's.
+        system, root = fs.FileSystem.from_uri(self.uri.replace("s3a://", "s3://", 1))
+        return system, root.rstrip("/")
