@@ -15,11 +15,11 @@ from tidegate.time import MAX
 from tidegate.types import DOUBLE, INT, STRING, Field, Type, array
 
 OPERATORS = {
-    "union all": (lambda a, b: UnionAll(a, b), lambda n, m: n + m),
+    "union all": (UnionAll, lambda n, m: n + m),
     "except all": (lambda a, b: Except(a, b, True), lambda n, m: max(0, n - m)),
-    "except": (lambda a, b: Except(a, b), lambda n, m: int(n > 0 and m == 0)),
+    "except": (Except, lambda n, m: int(n > 0 and m == 0)),
     "intersect all": (lambda a, b: Intersect(a, b, True), min),
-    "intersect": (lambda a, b: Intersect(a, b), lambda n, m: min(1, n, m)),
+    "intersect": (Intersect, lambda n, m: min(1, n, m)),
     "distinct": (lambda a, b: Distinct(a), lambda n, m: min(1, n)),
 }
 

@@ -202,8 +202,12 @@ def call_of(node: exp.Expression) -> Call | None:
     >>> show("MYSTERY(c0)") is None
     True
     """
+    if isinstance(node, (exp.Like, exp.ILike)) and node.args.get("negate"):
+        return Call("NOT", (_affirmed(node),))
     shape = _SHAPES.get(type(node))
     if shape is not None:
+        if _has_unread_arguments(node, shape[1]):
+            return None
         if isinstance(node, exp.Log) and node.args.get("expression") is None:
             return Call("LN", (node.this,))
         args: list[exp.Expression] = []
@@ -216,6 +220,25 @@ def call_of(node: exp.Expression) -> Call | None:
     if isinstance(node, exp.Anonymous):
         return _named(node)
     return _construct(node) or _date_call(node)
+
+
+def _affirmed(node: exp.Expression) -> exp.Expression:
+    """`x LIKE y` of `x NOT LIKE y`, which sqlglot marks by a flag."""
+    positive = node.copy()
+    positive.set("negate", None)
+    return positive
+
+
+_HARMLESS = {"typed", "safe", "coalesce", "flatten", "ignore_nulls", "null_if_pos_overflow"}
+"""Arguments that sqlglot sets for its translations between dialects; Spark's meaning has them built in."""
+
+
+def _has_unread_arguments(node: exp.Expression, keys: tuple[str, ...]) -> bool:
+    """Whether a node says more than its shape reads: then it must not be taken for the plain call."""
+    read = {key.removeprefix("*") for key in keys} | _HARMLESS
+    if isinstance(node, exp.Initcap):
+        read.add("expression")
+    return any(value for key, value in node.args.items() if key not in read)
 
 
 def _named(node: exp.Anonymous) -> Call | None:
@@ -256,6 +279,8 @@ def _construct(node: exp.Expression) -> Call | None:
         quantified = isinstance(node.expression, (exp.Any, exp.All))
         return None if quantified else Call("LIKE", (node.this, node.expression))
     if isinstance(node, exp.Escape) and isinstance(node.this, (exp.Like, exp.ILike)):
+        if node.this.args.get("negate"):
+            return Call("NOT", (exp.Escape(this=_affirmed(node.this), expression=node.expression),))
         name = "ILIKE" if isinstance(node.this, exp.ILike) else "LIKE"
         return Call(name, (node.this.this, node.this.expression), node.expression.name)
     if isinstance(node, exp.Case):

@@ -228,9 +228,9 @@ def _locate(node: Resolved, args: Sequence[Scalar]) -> Scalar:
 
     def run(row: Row) -> Value:
         part, text, *start = (a(row) for a in args)
-        if part is None or text is None:
-            return None
-        return locate(part, text, start[0] if start else 1)
+        if start and start[0] is None:
+            return 0
+        return None if part is None or text is None else locate(part, text, start[0] if start else 1)
 
     return run
 

@@ -79,6 +79,13 @@ def _unix(call: Pending) -> Resolved:
     return call.done(BIGINT, [cast(arg, TIMESTAMP)])
 
 
+def _unix_date(call: Pending) -> Resolved:
+    (arg,) = call.args
+    if arg.type not in (DATE, VOID):
+        raise mismatch(call, "DATE")
+    return call.done(INT, [cast(arg, DATE)])
+
+
 def _unix_timestamp(call: Pending) -> Resolved:
     (arg,) = call.args
     if arg.type not in (STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ, VOID):
@@ -199,7 +206,7 @@ SIGNATURES: dict[str, tuple[int, int | None, Rule]] = {
     "UNIX_SECONDS": (1, 1, _unix),
     "UNIX_MILLIS": (1, 1, _unix),
     "UNIX_MICROS": (1, 1, _unix),
-    "UNIX_DATE": (1, 1, typed(INT, DATE)),
+    "UNIX_DATE": (1, 1, _unix_date),
     "DATE_FROM_UNIX_DATE": (1, 1, typed(DATE, INT)),
     "TIMESTAMP_SECONDS": (1, 1, _timestamp_of),
     "TIMESTAMP_MILLIS": (1, 1, _timestamp_of),

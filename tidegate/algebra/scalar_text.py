@@ -193,8 +193,8 @@ def right(text: str, length: int) -> str:
     return text[max(len(text) - length, 0) :] if length > 0 else ""
 
 
-def locate(part: str, text: str, position: int | None) -> int:
-    if position is None or position < 1:
+def locate(part: str, text: str, position: int) -> int:
+    if position < 1:
         return 0
     return text.find(part, position - 1) + 1 if part else 1
 

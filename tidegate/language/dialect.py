@@ -39,6 +39,7 @@ class _Tokenizer(Spark.Tokenizer):  # type: ignore[misc,name-defined]
 
 
 class _Parser(Spark.Parser):  # type: ignore[misc,name-defined]
+    JOINS_HAVE_EQUAL_PRECEDENCE = False  # a comma binds weaker than JOIN, as in Spark's own grammar
     OPERATION_MODIFIERS: ClassVar[set[str]] = {"STREAMED", "COMPLETE"}
     STATEMENT_PARSERS: ClassVar[dict[TokenType, Callable[[Any], Any]]] = {
         **Spark.Parser.STATEMENT_PARSERS,
