@@ -374,7 +374,8 @@ def _cast(e: exp.Expression, tr: Translate) -> Column:
     a = tr(e.this)
     to = e.args["to"]
     name = _CASTS.get(to.this.name) if isinstance(to, exp.DataType) and not to.expressions else None
-    if name is None or type(e) is not exp.Cast or e.args.get("format"):
+    # sqlglot's Spark dialect reads CAST as TryCast, and TRY_CAST as one that is `safe`.
+    if name is None or e.args.get("safe") or e.args.get("format"):
         raise _NotTranslatableError
     target = Type(name)
     if a.type == VOID:
@@ -401,7 +402,7 @@ def _negative(e: exp.Expression, tr: Translate) -> Column:
         return Column(-a.value, a.type, a.error)
     if not a.type.is_integral:
         raise _NotTranslatableError
-    return _checked(-a.value.cast(pl.Int128), a.type, a.error)
+    return _checked(pl.lit(0, dtype=pl.Int128) - a.value.cast(pl.Int128), a.type, a.error)
 
 
 def _absolute(e: exp.Expression, tr: Translate) -> Column:
@@ -452,5 +453,6 @@ _RULES: dict[type[exp.Expression], Callable[[Any, Translate], Column]] = {
     exp.Coalesce: _coalesce,
     exp.Nullif: _nullif,
     exp.Cast: _cast,
+    exp.TryCast: _cast,
     exp.DPipe: _concat,
 }

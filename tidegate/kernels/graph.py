@@ -14,6 +14,7 @@ import polars as pl
 
 from tidegate.algebra import operators as op
 from tidegate.algebra.expressions import ref
+from tidegate.algebra.functions import AggregateFunction, ScalarFunction
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow
 from tidegate.errors import internal
 from tidegate.kernels.endpoints import AlignKernel, SplitKernel, TimeWindowKernel
@@ -155,7 +156,10 @@ def compile_plans(
     roots: Sequence[op.Node], functions: Functions | None = None, leaves: Mapping[op.Node, str] | None = None
 ) -> Program:
     """One program with an output for each root."""
-    lowering = _Lowering(functions or {}, leaves or {})
+    given = functions or {}
+    scalars = {name: f for name, f in given.items() if isinstance(f, ScalarFunction)}
+    aggregates = {name: f for name, f in given.items() if isinstance(f, AggregateFunction)}
+    lowering = _Lowering(scalars, aggregates, leaves or {})
     outputs = tuple(lowering.id_of(r) for r in roots)
     feeds = [
         Leaf(id_, name, node, node in lowering.ordered) for node, (id_, name) in lowering.feeds.items()
@@ -173,6 +177,7 @@ def is_raw_chain(node: op.Node) -> bool:
 @dataclass
 class _Lowering:
     functions: Functions
+    aggregates: Mapping[str, AggregateFunction]
     leaves: Mapping[op.Node, str]
     feeds: dict[op.Node, tuple[str, str]] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
@@ -202,9 +207,9 @@ class _Lowering:
         self.feeds[node] = (id_, name)
         return id_
 
-    def add(self, kernel: Kernel, *inputs: str) -> str:
-        """The step that applies the kernel; one is enough for equal kernels over equal inputs."""
-        key = (kernel, inputs)
+    def add(self, kernel: Kernel, *inputs: str, like: op.Node | None = None) -> str:
+        """The step that applies the kernel; one is enough for equal kernels (or nodes, `like`) over equal inputs."""
+        key = (like or kernel, inputs)
         if key not in self._by_kernel:
             name = type(kernel).__name__.removesuffix("Kernel")
             self._by_kernel[key] = f"{len(self.steps)}:{name}"
@@ -322,13 +327,13 @@ def _window(low: _Lowering, node: op.Window) -> str:
 def _aggregate(low: _Lowering, node: op.Aggregate) -> str:
     from tidegate.kernels.aggregates import AggregateKernel
 
-    return low.add(AggregateKernel(node, low.functions), low.id_of(node.input))
+    return low.add(AggregateKernel(node, low.aggregates), low.id_of(node.input), like=node)
 
 
 def _top_k(low: _Lowering, node: op.TopK) -> str:
     from tidegate.kernels.topk import TopKKernel
 
-    return low.add(TopKKernel(node), low.id_of(node.input))
+    return low.add(TopKKernel(node), low.id_of(node.input), like=node)
 
 
 def _single_row(low: _Lowering, node: op.SingleRow) -> str:
