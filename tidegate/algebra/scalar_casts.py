@@ -282,10 +282,9 @@ def _to_integral(source: Type, target: Type) -> Convert:
 def _to_decimal(source: Type, target: Type) -> Convert:
     if source.name in ("FLOAT", "DOUBLE"):
 
-        def convert(value: float) -> Decimal:
-            if not math.isfinite(value):
-                raise overflow(f"{value} does not fit {target}")
-            return fitted(Decimal(repr(value)), target)
+        def convert(value: float) -> Decimal | None:
+            # NaN and the infinities are NULL, also in ANSI mode: so Spark has it.
+            return fitted(Decimal(repr(value)), target) if math.isfinite(value) else None
 
         return convert
     if source == TIMESTAMP:

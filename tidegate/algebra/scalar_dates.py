@@ -104,16 +104,24 @@ def trunc(unit: str) -> Callable[[date], date | None]:
 
 
 def _whole_months(start: datetime, end: datetime) -> int:
-    months = (end.year - start.year) * 12 + end.month - start.month
+    """Months between, as Java counts them: first the day moves by the time of day, then days decide.
 
-    def within(moment: datetime) -> tuple[int, Any]:
-        return moment.day, moment.timetz()
+    >>> _whole_months(datetime(2020, 12, 31, 1), datetime(2020, 2, 29, 23))
+    -9
+    """
+    last = end.date()
+    if last > start.date() and end.timetz() < start.timetz():
+        last -= timedelta(days=1)
+    elif last < start.date() and end.timetz() > start.timetz():
+        last += timedelta(days=1)
+    packed = ((last.year - start.year) * 12 + last.month - start.month) * 32 + last.day - start.day
+    return packed // 32 if packed >= 0 else -(-packed // 32)
 
-    if months > 0 and within(end) < within(start):
-        return months - 1
-    if months < 0 and within(end) > within(start):
-        return months + 1
-    return months
+
+def whole_seconds(value: datetime) -> int:
+    """UNIX_TIMESTAMP cuts toward 1970; UNIX_SECONDS cuts toward the past."""
+    ticks = to_ticks(value)
+    return ticks // 1_000_000 if ticks >= 0 else -(-ticks // 1_000_000)
 
 
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}

@@ -97,7 +97,13 @@ def cast(arg: Resolved, target: Type) -> Resolved:
     """The argument as another type; a string may turn out to be no such value."""
     if arg.type == target:
         return arg
-    return Resolved("CAST", target, arg.nullable or arg.type == STRING, arg.node, (arg,))
+    return Resolved("CAST", target, arg.nullable or may_lose(arg.type, target), arg.node, (arg,))
+
+
+def may_lose(source: Type, target: Type) -> bool:
+    """Whether Spark counts on NULL from a cast of a value that is not NULL."""
+    floating = source.name in ("FLOAT", "DOUBLE") and target.name == "DECIMAL"
+    return floating or (source == STRING != target)
 
 
 def implicit(arg: Resolved, target: Type, call: Pending) -> Resolved:

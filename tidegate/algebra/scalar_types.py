@@ -27,7 +27,7 @@ from tidegate.algebra.scalar_coercion import (
     type_to_spark,
     type_to_sqlglot,
 )
-from tidegate.algebra.scalar_rules import MONTHS, WHOLE_DAYS, Pending, Resolved, failure
+from tidegate.algebra.scalar_rules import MONTHS, WHOLE_DAYS, Pending, Resolved, failure, may_lose
 from tidegate.algebra.scalar_signatures import SIGNATURES
 from tidegate.errors import Diagnostic, did_you_mean, internal, unsupported
 from tidegate.time import UNITS
@@ -191,7 +191,7 @@ def _cast(call: Call, arg: Resolved, node: exp.Expression) -> Resolved:
         raise _located(problem, node) from None
     if not can_cast_explicitly(arg.type, target):
         raise failure("TYPE_MISMATCH", f"{arg.type} cannot be cast to {target}", node)
-    nullable = arg.nullable or call.name == "TRY_CAST" or (arg.type == STRING != target)
+    nullable = arg.nullable or call.name == "TRY_CAST" or may_lose(arg.type, target)
     return Resolved(call.name, target, nullable, node, (arg,))
 
 

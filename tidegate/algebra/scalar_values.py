@@ -121,8 +121,14 @@ _FLOATS: dict[str, Function] = {
 }
 
 
+def _wrapping_add(type: Type) -> Function:
+    """Java's sum, which wraps around; TINYINT and SMALLINT are added as INT."""
+    half = 2**63 if type.name == "BIGINT" else 2**31
+    return lambda a, b: (a + b + half) % (2 * half) - half
+
+
 def _positive(remainder: Function, add: Function) -> Function:
-    """PMOD: the remainder moved to the divisor's side once; of a negative divisor the sign may stay."""
+    """PMOD: the remainder moved by the divisor once if negative; of a negative divisor the sign may stay."""
 
     def run(a: Any, b: Any) -> Value:
         first = remainder(a, b)
@@ -141,7 +147,7 @@ def arithmetic(name: str, operand: Type, result: Type) -> Function:
     tables = {"DECIMAL": _EXACT, "FLOAT": _FLOATS, "DOUBLE": _FLOATS}
     table = tables.get(operand.name, _INTEGERS)
     if name == "PMOD":
-        compute = _positive(table["%"], table["+"])
+        compute = _positive(table["%"], _wrapping_add(operand) if operand.is_integral else table["+"])
     elif name == "DIV" and operand.name == "DECIMAL":
         compute = _guarded(lambda a, b: int(EXACT.divide_int(a, b)))
     else:

@@ -26,6 +26,7 @@ from tidegate.algebra.scalar_dates import (
     timestamp_add,
     timestamp_diff,
     trunc,
+    whole_seconds,
 )
 from tidegate.algebra.scalar_lazy import LAZY, Scalar, is_constant, placed
 from tidegate.algebra.scalar_rules import MONTHS, Resolved
@@ -269,11 +270,10 @@ def _structured(node: Resolved) -> Callable[..., Value]:
     if name == "ARRAY_CONTAINS":
         return _contains(types[1])
     if name == "UNIX_TIMESTAMP":
-        seconds = DATES["UNIX_SECONDS"]
         if types[0] != STRING:
-            return seconds
+            return whole_seconds
         read = parser(node.detail or "yyyy-MM-dd HH:mm:ss")
-        return lambda text: seconds(read(text))
+        return lambda text: whole_seconds(read(text))
     if name in ("TO_DATE", "TO_TIMESTAMP"):
         if node.detail is None:
             raise unsupported(f"the pattern of {name} must be a constant")
