@@ -291,12 +291,12 @@ class Variance:
 
     @property
     def accumulators(self) -> Mapping[str, pl.DataType]:
-        return _numbered(self.index, 3, 5)
+        return _numbered(self.index, 3, 6)
 
     def sweep(self, sweep: Sweep) -> Swept:
         events, use, rows = sweep.summed(self.aggregation)
         values = _floats(_picked(sweep, self.aggregation.arguments[0], rows))
-        counts, pairs = sweep.accumulators(self.index, 3, 5)
+        counts, pairs = sweep.accumulators(self.index, 3, 6)
         line = sweep.timeline
         out, null = np.empty(line.points, np.float64), np.empty(line.points, np.bool_)
         sums.sweep_variance(

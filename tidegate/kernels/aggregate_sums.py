@@ -23,6 +23,7 @@ MASK = 0xFFFFFFFF
 HUGE = 2.0**900
 """From here on a float is summed apart, scaled down, so that a sum may pass the largest float and come back."""
 SCALE = 2.0**-64
+NOISE = 2.0**-98
 ROOT_HUGE = 2.0**500
 """From here on a square no longer fits."""
 
@@ -250,11 +251,13 @@ def sweep_variance(
 ) -> None:  # fmt: skip
     """VAR_SAMP, VAR_POP, STDDEV_SAMP, STDDEV_POP: (sum of d² - (sum of d)² / count) / (count - 1 or count).
 
-    d is the distance to a value the group has seen, so that a small spread of large values keeps its digits. `sums`
-    holds that value and the pairs of both sums, `counts` how many ordinary, not finite, and huge values there are.
+    d is the distance to a value the group has seen, so that a small spread of large values keeps its digits. `sums` holds that
+    value, the pairs of both sums and the largest sum of d² since the group was last empty: what is below 2**-98 of it
+    may be left over from rounding, and counts as 0. `counts` says how many ordinary, not finite, and huge values there are.
     """
     for g in range(len(points) - 1):
         shift, sh, sl, qh, ql = sums[g, 0], sums[g, 1], sums[g, 2], sums[g, 3], sums[g, 4]
+        peak = sums[g, 5]
         c, odd, huge = counts[g, 0], counts[g, 1], counts[g, 2]
         for p in range(points[g], points[g + 1]):
             # Simultaneous events may pass through a count of 0 on the way: only a point begins anew.
@@ -281,8 +284,9 @@ def sweep_variance(
                     x, y = _two_sum(x, y + 2.0 * dh * dl)
                     x, y = _times(x, y, float(m))
                     qh, ql = _add(qh, ql, x, y)
+                    peak = max(peak, abs(qh))
             if c == 0:
-                shift, sh, sl, qh, ql = 0.0, 0.0, 0.0, 0.0, 0.0
+                shift, sh, sl, qh, ql, peak = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
             total = c + odd + huge
             null[p] = total < (2 if sample else 1)
             if null[p]:
@@ -298,7 +302,7 @@ def sweep_variance(
                 a, b = _two_product(quotient, float(c))
                 rest = ((x - a) - b + y) / c
                 a, b = _add(qh, ql, -quotient, -rest)
-                value = max(a, 0.0) / (c - 1 if sample else c)
+                value = a / (c - 1 if sample else c) if a > peak * NOISE else 0.0
                 if root:
                     value = math.sqrt(value)
             out[p] = value
@@ -307,5 +311,5 @@ def sweep_variance(
                 or (out[p] != out[p - 1] and not (math.isnan(out[p]) and math.isnan(out[p - 1])))
             ):
                 changed[p] = True
-        sums[g, 0], sums[g, 1], sums[g, 2], sums[g, 3], sums[g, 4] = shift, sh, sl, qh, ql
+        sums[g, 0], sums[g, 1], sums[g, 2], sums[g, 3], sums[g, 4], sums[g, 5] = shift, sh, sl, qh, ql, peak
         counts[g, 0], counts[g, 1], counts[g, 2] = c, odd, huge

@@ -43,6 +43,7 @@ class Groups:
 
     keys: Frame
     codes: Ids
+    joined: Frame
     slots: Ints | None = None
     slot_codes: Ids | None = None
     null_code: int = -1
@@ -53,30 +54,45 @@ class Groups:
 
     def locate(self, rows: Frame) -> Ids:
         """The code of each row's group, -1 where that group is not among these."""
-        names = self.keys.columns
         if rows.is_empty():
             return np.empty(0, np.int32)
+        keys = _comparable(rows.select(self.keys.columns))
         if self.slots is not None:
-            values, nulls = integers(rows[names[0]])
+            values, nulls = integers(keys.to_series())
             found: Ids = _probe(self.slots, self.slot_codes, self.null_code, values, nulls)
             return found
-        numbered = self.keys.with_row_index("g")
-        codes = rows.select(names).join(numbered, on=names, how="left", nulls_equal=True, maintain_order="left")
-        return codes["g"].cast(pl.Int32).fill_null(-1).to_numpy()
+        return _codes_by(keys, self.joined)
 
 
 def group_rows(rows: Frame, names: Sequence[str]) -> Groups:
     """Number the groups of the rows by the named columns, of which there is at least one."""
-    keys = rows.select(names)
-    if len(names) == 1 and holds_integer(rows.schema[names[0]]):
-        values, nulls = integers(rows[names[0]])
+    keys = _comparable(rows.select(names))
+    if len(names) == 1 and holds_integer(keys.dtypes[0]):
+        values, nulls = integers(keys.to_series())
         codes, firsts, slots, slot_codes, null_code = _number(values, nulls)
-        return Groups(keys[firsts], codes, slots, slot_codes, null_code)
-    unique = keys.unique(maintain_order=True)
+        return Groups(rows.select(names)[firsts], codes, keys.clear(), slots, slot_codes, null_code)
+    unique = keys.with_row_index("row").unique(subset=list(names), keep="first", maintain_order=True)
+    firsts = unique["row"].to_numpy()
+    joined = unique.drop("row")
+    return Groups(rows.select(names)[firsts], _codes_by(keys, joined), joined)
+
+
+def _codes_by(keys: Frame, numbered: Frame) -> Ids:
     found = keys.join(
-        unique.with_row_index("g"), on=list(names), how="left", nulls_equal=True, maintain_order="left"
+        numbered.with_row_index("number"), on=keys.columns, how="left", nulls_equal=True, maintain_order="left"
     )
-    return Groups(unique, found["g"].cast(pl.Int32).to_numpy())
+    return found["number"].cast(pl.Int32).fill_null(-1).to_numpy()
+
+
+def _comparable(keys: Frame) -> Frame:
+    """Floats by their bits: Polars joins a single NaN with nothing."""
+    floats = [c for c, t in keys.schema.items() if t.is_float()]
+    return keys.with_columns(
+        pl.when(keys[c].is_not_null())
+        .then(pl.Series(keys[c].cast(pl.Float64).fill_null(0.0).to_numpy().view(np.int64)))
+        .alias(c)
+        for c in floats
+    )
 
 
 def holds_integer(type_: pl.DataType) -> bool:
