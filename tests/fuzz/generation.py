@@ -232,6 +232,10 @@ class Generator:
             return f"LENGTH({self.random.choice(strings)})" if strings else str(self.random.randint(0, 3))
         return "'x'"
 
+    def _key(self, items: list[_Item]) -> str:
+        column = self._column(items, "INT")
+        return f"({column} + 0)" if column.isdigit() else column  # a bare number would be an ordinal
+
     def _scalar(self, items: list[_Item], kind: str, depth: int, outer: list[_Item]) -> str:
         column = self._column(items, kind)
         if kind != "INT":
@@ -324,9 +328,9 @@ class Generator:
         self, items: list[_Item], outer: list[_Item], depth: int, wanted: list[str] | None
     ) -> tuple[list[tuple[str, str]], str]:
         """SELECT list and GROUP BY … HAVING; without keys it is a scalar aggregation."""
-        keys = [] if self._chance(0.3) else [self._column(items, "INT")]
+        keys = [] if self._chance(0.3) else [self._key(items)]
         if keys and self._chance(0.3):
-            second = self._column(items, "INT")
+            second = self._key(items)
             keys += [second] if second not in keys else []
         width = len(wanted) if wanted else self.random.randint(1, 3)
         outputs = []

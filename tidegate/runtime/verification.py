@@ -1,0 +1,177 @@
+"""VERIFY: an answer compared with the reference, instant by instant.
+
+The reference reads the same sources and gives each snapshot by its definition; the engine's answer must be the same bag at
+every instant compared. Between two neighbouring change points neither side changes, so comparing there compares everywhere.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+
+from tidegate.algebra import operators as op
+from tidegate.algebra.functions import AggregateFunction, ScalarFunction
+from tidegate.algebra.reference import Arrivals, PhysicalRow, Reference, Source, Validity, snapshot
+from tidegate.kernels.rows import from_arrow, to_rows
+from tidegate.language.catalog import StreamDefinition
+from tidegate.runtime.results import Result
+from tidegate.spark.sources import read_recorded
+from tidegate.time import MAX, to_datetime
+from tidegate.types import TIMESTAMP, Row, Schema, Value
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An instant at which the answer is not what it should be."""
+
+    instant: int
+    missing: Counter[Row]
+    surplus: Counter[Row]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was compared, and the first difference if there is one. True if there is none.
+
+    >>> bool(Verification(12, 40, None, True))
+    True
+    """
+
+    instants: int
+    change_points: int
+    difference: Difference | None
+    timestamps: bool
+
+    def __bool__(self) -> bool:
+        return self.difference is None
+
+    def __str__(self) -> str:
+        checked = f"{self.instants} of {self.change_points} change points"
+        if self.difference is None:
+            return f"verified: the answer equals the reference at {checked}"
+        t = self.difference.instant
+        when = to_datetime(t).isoformat() if self.timestamps else str(t)
+        return (
+            f"DIFFERENT at {when} (after {checked}): "
+            f"missing {_some(self.difference.missing)}, surplus {_some(self.difference.surplus)}"
+        )
+
+
+def _some(bag: Counter[Row]) -> str:
+    shown = [str(e) if n == 1 else f"{n} x {e}" for e, n in list(bag.items())[:5]]
+    return "{" + ", ".join(shown) + (", …" if len(bag) > 5 else "") + "}"
+
+
+def verify(
+    spark: SparkSession,
+    plan: op.Node,
+    result: Result,
+    definitions: Mapping[str, StreamDefinition],
+    scalars: Mapping[str, ScalarFunction],
+    aggregates: Mapping[str, AggregateFunction],
+    data: Mapping[str, Any],
+    instants: str | int = "all",
+    progress: Progress | None = None,
+) -> Verification:
+    """Compare a finished answer with the reference at all change points, or at a sample of `instants` many."""
+    reference = Reference(
+        {name: _source(spark, d, data.get(name)) for name, d in definitions.items()}, scalars, aggregates
+    )
+    answer = signed_rows(result, plan.schema)
+    points = {*reference.change_points(plan), *(p for _, ts, te, _ in answer for p in (ts, te) if p != MAX)}
+    chosen = sorted(points)
+    if instants != "all" and len(chosen) > int(instants):
+        # the first and last ones always; the rest by a fixed seed, so that a report can be repeated
+        inner = random.Random(0).sample(chosen[1:-1], max(0, int(instants) - 2))
+        chosen = sorted({chosen[0], chosen[-1], *inner})
+    by_time = _Timeline(answer)
+    for done, t in enumerate(chosen, 1):
+        theirs, ours = reference.snapshot(plan, t), by_time.at(t)
+        if not equal(ours, theirs):
+            difference = Difference(t, theirs - ours, ours - theirs)
+            return Verification(done, len(points), difference, result.time_type == TIMESTAMP)
+        if progress is not None:
+            progress(done, len(chosen))
+    return Verification(len(chosen), len(points), None, result.time_type == TIMESTAMP)
+
+
+class _Timeline:
+    """Snapshots at rising instants: each row enters and leaves once."""
+
+    def __init__(self, rows: list[PhysicalRow]) -> None:
+        self.events = sorted(
+            ((t, e, n if t == ts else -n) for e, ts, te, n in rows for t in (ts, te) if t != MAX),
+            key=lambda event: event[0],
+        )
+        self.done = 0
+        self.bag: Counter[Row] = Counter()
+
+    def at(self, t: int) -> Counter[Row]:
+        while self.done < len(self.events) and self.events[self.done][0] <= t:
+            _, e, n = self.events[self.done]
+            self.bag[e] += n
+            if not self.bag[e]:
+                del self.bag[e]
+            self.done += 1
+        return self.bag
+
+
+def signed_rows(result: Result, schema: Schema) -> list[PhysicalRow]:
+    """The engine's rows as Python values."""
+    frame = from_arrow(result.signed().toArrow(), schema)
+    validity = frame.select("ts", "te", "n").rows()
+    return [(e, *v) for e, v in zip(to_rows(frame, schema), validity, strict=True)]
+
+
+def _source(spark: SparkSession, definition: StreamDefinition, data: Any) -> Source:
+    """The rows of a source for the reference, in order of arrival; those that cannot be read are left out as everywhere."""
+    stream = read_recorded(spark, definition, data)
+    frame = stream.frame
+    if "bad" in frame.columns:
+        frame = frame.filter(F.col("bad").isNull())
+    schema = definition.scan.schema
+    order = [c for c in ("o0", "o1", "o2") if c in frame.columns]
+    ends = ["te"] if "te" in frame.columns else []
+    starts = ["ts"] if "ts" in frame.columns else []
+    rows = frame.orderBy(*order).select(*(f"c{i}" for i in range(len(schema))), *starts, *ends)
+    table = from_arrow(rows.toArrow(), schema)
+    payload = to_rows(table, schema)
+    if definition.table or definition.valid is not None:
+        validity = table.select("ts", "te").rows()
+        return Validity([(e, ts, te, 1) for e, (ts, te) in zip(payload, validity, strict=True) if ts < te])
+    return Arrivals(list(zip(payload, table["ts"].to_list(), strict=True)))
+
+
+def equal(left: Counter[Row], right: Counter[Row]) -> bool:
+    """The same bag; floats may differ by the rounding of their last digits.
+
+    >>> equal(Counter({(0.1 + 0.2,): 1}), Counter({(0.3,): 1}))
+    True
+    """
+    if left == right:
+        return True
+    return _rounded(left) == _rounded(right)
+
+
+def _rounded(bag: Counter[Row]) -> Counter[Row]:
+    result: Counter[Row] = Counter()
+    for e, n in bag.items():
+        result[tuple(_round(v) for v in e)] += n
+    return result
+
+
+def _round(value: Value) -> Value:
+    if isinstance(value, float):
+        return float(f"{value:.10g}")
+    return tuple(_round(v) for v in value) if isinstance(value, tuple) else value
+
+
+__all__ = ["Difference", "Verification", "snapshot", "verify"]

@@ -1,0 +1,370 @@
+"""The public interface: connect, register streams, ask queries.
+
+    import tidegate
+    tg = tidegate.connect()
+    tg.stream("S", [{"a": 1, "t": 0}, {"a": 2, "t": 3}], ordered_by="t")
+    r = tg.query("SELECT a, COUNT(*) AS n FROM S WINDOW(RANGE 5) GROUP BY a").run()
+    r.at(4).show()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
+
+from tidegate.algebra import operators as op
+from tidegate.algebra.expressions import span_of
+from tidegate.algebra.functions import AggregateFunction, ScalarFunction
+from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid, tree
+from tidegate.algebra.scalar_types import type_from_sql
+from tidegate.algebra.scalars import compile_scalar
+from tidegate.errors import Diagnostic, did_you_mean
+from tidegate.language import syntax
+from tidegate.language.binder import BoundQuery, bind
+from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition, ViewDefinition
+from tidegate.language.dialect import parse
+from tidegate.language.statements import define, parse_period, read_options, read_sink
+from tidegate.optimizer.driver import Firing, optimize
+from tidegate.runtime.engine import Engine
+from tidegate.runtime.results import Result
+from tidegate.runtime.verification import Verification, verify
+from tidegate.spark.context import spark_session
+from tidegate.spark.sources import LIVE_ONLY
+from tidegate.spark.typing import ask_spark
+from tidegate.spark.values import infer_columns
+from tidegate.time import to_ticks
+from tidegate.types import TIMESTAMP, Field, Schema, Type, Value
+
+Progress = Callable[..., None]
+
+
+def connect(
+    spark: SparkSession | None = None,
+    master: str | None = None,
+    state: str | None = None,
+    partitions: int | None = None,
+    verbose: bool = False,
+) -> Session:
+    """A session. Spark starts when it is first needed: on this machine's cores, or at `master`.
+
+    `state` is a directory or URI for state and results (default: a temporary directory, gone with the session).
+    """
+    return Session(spark, master, state, partitions, verbose)
+
+
+class Session:
+    """Streams, views and functions by name, and queries over them."""
+
+    def __init__(
+        self,
+        spark: SparkSession | None = None,
+        master: str | None = None,
+        state: str | None = None,
+        partitions: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.catalog = Catalog()
+        self.data: dict[str, Any] = {}
+        self._given, self._master, self._state = spark, master, state
+        self._partitions, self._verbose = partitions, verbose
+        self._asked = 0
+        self._live: Any = None
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The Spark session that everything runs on."""
+        return spark_session(self._master, self._given, verbose=self._verbose)
+
+    @cached_property
+    def engine(self) -> Engine:
+        return Engine(self.spark, self._state, self._partitions)
+
+    # definitions -----------------------------------------------------------------------------------------------
+
+    def stream(
+        self,
+        name: str,
+        data: Any,
+        ordered_by: str | None = None,
+        valid: tuple[str, str] | None = None,
+        schema: str | Schema | None = None,
+        slack: int | str = 0,
+    ) -> None:
+        """Register rows as a stream: dicts, tuples (with `schema`), pandas, Polars, Arrow or a Spark DataFrame.
+
+        `ordered_by` names the column that gives a row its time, `valid` the two that give its validity.
+        """
+        columns, table = infer_columns(data, self._schema(schema))
+        for column in [*([ordered_by] if ordered_by else []), *(valid or ())]:
+            found = next((c for c in columns if c.name.lower() == column.lower()), None)
+            if found is None:
+                names = [c.name for c in columns]
+                raise Diagnostic(
+                    "UNKNOWN_COLUMN", f"there is no column '{column}'", help=did_you_mean(column, names, "columns")
+                )
+            if not (found.type.is_integral or found.type.name.startswith("TIMESTAMP")):
+                raise Diagnostic(
+                    "TIME_DOMAIN", f"time is a TIMESTAMP or an integer; '{column}' is {found.type}"
+                )
+        definition = StreamDefinition(name, columns, SourceCall("memory", (name,)), ordered_by, valid)
+        if isinstance(slack, str):
+            slack = parse_period(slack, definition.time_type == TIMESTAMP)
+        self._register(replace(definition, slack=slack), table)
+
+    def table(self, name: str, data: Any, schema: str | Schema | None = None) -> None:
+        """Register rows as a table: valid at every instant."""
+        columns, table = infer_columns(data, self._schema(schema))
+        self._register(StreamDefinition(name, columns, SourceCall("memory", (name,)), table=True), table)
+
+    def _register(self, definition: StreamDefinition, table: Any) -> None:
+        self.catalog = self.catalog.with_definition(definition, or_replace=True)
+        self.data[definition.name] = table
+
+    def _schema(self, schema: str | Schema | None) -> Schema | None:
+        if not isinstance(schema, str):
+            return schema
+        statement = parse(f"CREATE TABLE t({schema}) FROM memory('t')")[0]
+        found = define(statement, Catalog(), schema).find("t")
+        assert isinstance(found, StreamDefinition)
+        return found.columns
+
+    def function(self, name: str, call: Callable[..., Value], returns: str | Type, arity: int | None = None) -> None:
+        """Register a Python function for SQL. It must be deterministic."""
+        self.catalog = self.catalog.with_function(ScalarFunction(name, call, _type(returns), arity))
+
+    def aggregate(
+        self,
+        name: str,
+        init: Callable[..., Value],
+        merge: Callable[[Value, Value], Value],
+        evaluate: Callable[[Value], Value],
+        returns: str | Type,
+        arity: int | None = 1,
+    ) -> None:
+        """Register an aggregate for SQL by its three functions (PIPES section 7.5.2)."""
+        self.catalog = self.catalog.with_function(
+            AggregateFunction(name, init, merge, evaluate, _type(returns), arity)
+        )
+
+    # statements ------------------------------------------------------------------------------------------------
+
+    def sql(self, script: str, progress: Progress | None = None) -> Any:
+        """Run a script; returns the last statement's result.
+
+        A definition gives None, a query its Result (over sources that have an end) or its running form, AS OF a DataFrame,
+        EXPLAIN text, VERIFY a Verification, SHOW and DESCRIBE lists.
+        """
+        result: Any = None
+        for statement in parse(script):
+            result = self.execute(statement, script, progress)
+        return result
+
+    def execute(self, statement: exp.Expression, text: str, progress: Progress | None = None) -> Any:
+        """Run one parsed statement."""
+        match statement:
+            case syntax.CreateBase() | syntax.CreateView() | syntax.DropDefinition():
+                self.catalog = define(statement, self.catalog, text, self._ask)
+                return None
+            case syntax.Explain():
+                return self._query(statement.args["query"], text).explain()
+            case syntax.Verify():
+                count = statement.args.get("instants")
+                instants = "all" if count is None else int(count.this)
+                return self._query(statement.args["query"], text).verify(instants, progress)
+            case syntax.AsOf():
+                query = self._query(statement.args["query"], text)
+                instant = self._instant(statement.args["instant"], query.bound.domain, text)
+                return query.run(progress).at(instant)
+            case syntax.InsertInto():
+                query = self._query(statement.args["query"], text)
+                try:
+                    sink = read_sink(statement.args["sink"])
+                    options = read_options(statement.args.get("options"))
+                except Diagnostic as diagnostic:
+                    raise diagnostic.locate(text) from None
+                return query.into(replace(sink, options=tuple(sorted(options.items()))), progress)
+            case syntax.ShowDefinitions():
+                return self._show(str(statement.args.get("kind")))
+            case syntax.DescribeDefinition():
+                return self.describe(statement.this.name, text, statement)
+        query = self._query(statement, text)
+        return query.start() if query.is_live else query.run(progress)
+
+    def query(self, text: str) -> Query:
+        """A query, bound and optimized, not started."""
+        statements = parse(text)
+        if len(statements) != 1:
+            raise Diagnostic("SYNTAX_ERROR", f"one query is needed, found {len(statements)} statements", text=text)
+        return self._query(statements[0], text)
+
+    def describe(self, name: str, text: str = "", at: exp.Expression | None = None) -> list[tuple[str, str]]:
+        """The columns of a stream, view or table, with their types."""
+        definition = self.catalog.find(name)
+        if definition is None:
+            raise Diagnostic(
+                "UNKNOWN_STREAM",
+                f"there is no stream, view or table '{name}'",
+                help=did_you_mean(name, self.catalog.names, "streams"),
+            ).at(span_of(at) if at is not None else None).locate(text)
+        if isinstance(definition, ViewDefinition):
+            fields = self.query(f"SELECT * FROM `{name}`").bound.plan.schema
+        else:
+            fields = definition.scan.schema
+        return [(f.name, str(f.type) + (" (TS)" if f.hidden else "")) for f in fields]
+
+    def _query(self, statement: exp.Expression, text: str) -> Query:
+        self._asked += 1
+        return Query(self, bind(statement, self.catalog, text, self._ask), f"q{self._asked}")
+
+    @cached_property
+    def _ask(self) -> Any:
+        return ask_spark(lambda: self.spark)
+
+    def _instant(self, node: exp.Expression, domain: Type | None, text: str) -> int | datetime:
+        try:
+            value = compile_scalar(node, (), {})(())
+            if isinstance(value, str) and domain == TIMESTAMP:
+                value = compile_scalar(exp.cast(node, "timestamp"), (), {})(())
+        except Diagnostic as diagnostic:
+            raise diagnostic.at(span_of(node)).locate(text) from None
+        expected = datetime if domain == TIMESTAMP else int
+        if not isinstance(value, (expected, int)):
+            kind = "a TIMESTAMP" if domain == TIMESTAMP else "an integer"
+            raise Diagnostic("TIME_DOMAIN", f"AS OF needs {kind} here").at(span_of(node)).locate(text)
+        return value
+
+    def _show(self, kind: str) -> list[str]:
+        definitions = self.catalog.definitions.values()
+        if kind == "FUNCTIONS":
+            return [*(f.name for f in self.catalog.functions.values()), *(
+                a.name for a in self.catalog.aggregates.values()
+            )]  # fmt: skip
+        if kind == "VIEWS":
+            return [d.name for d in definitions if isinstance(d, ViewDefinition)]
+        if kind == "QUERIES":
+            return [str(q) for q in self.queries()]
+        tables = kind == "TABLES"
+        return [d.name for d in definitions if isinstance(d, StreamDefinition) and d.table == tables]
+
+    def queries(self) -> list[Any]:
+        """The running queries."""
+        return [] if self._live is None else list(self._live.queries())
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query with its meaning, not started."""
+
+    session: Session
+    bound: BoundQuery
+    name: str
+
+    @cached_property
+    def optimized(self) -> tuple[op.Node, tuple[Firing, ...]]:
+        """The plan that runs, and the rules that made it from the one that was written."""
+        return optimize(self.bound.plan)
+
+    @property
+    def plan(self) -> op.Node:
+        return self.optimized[0]
+
+    @property
+    def schema(self) -> tuple[Field, ...]:
+        return self.bound.plan.schema
+
+    @cached_property
+    def definitions(self) -> dict[str, StreamDefinition]:
+        """The streams and tables that the query reads."""
+        found = {}
+        for node in self.bound.plan.walk():
+            if isinstance(node, op.Scan):
+                definition = self.bound.catalog.find(node.name)
+                assert isinstance(definition, StreamDefinition)
+                found[node.name] = definition
+        return found
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a source has no end."""
+        return any(d.source.function in LIVE_ONLY for d in self.definitions.values())
+
+    def run(self, progress: Progress | None = None, boundaries: Sequence[int] | None = None) -> Result:
+        """The answer over recorded data, to the end of the sources."""
+        with self._located():
+            return self.session.engine.run(
+                self.name,
+                self.plan,
+                self.definitions,
+                self._functions,
+                self.session.data,
+                progress,
+                boundaries,
+            )
+
+    def at(self, instant: int | datetime) -> DataFrame:
+        """The answer over recorded data at one instant."""
+        return self.run().at(instant)
+
+    def verify(
+        self, instants: str | int = "all", progress: Progress | None = None, result: Result | None = None
+    ) -> Verification:
+        """Run, and compare with the reference at every change point, or at a sample of them."""
+        with self._located():
+            return verify(
+                self.session.spark,
+                self.bound.plan,
+                result or self.run(progress),
+                self.definitions,
+                self.bound.catalog.functions,
+                self.bound.catalog.aggregates,
+                self.session.data,
+                instants,
+            )
+
+    def explain(self, form: str = "text") -> str:
+        """The plan: as text with the rules that fired and the stages, or as json, graphviz or mermaid."""
+        if form != "text":
+            return {"json": to_json, "graphviz": to_graphviz, "mermaid": to_mermaid}[form](self.plan)
+        parts = ["== Logical plan", tree(self.bound.plan)]
+        if self.optimized[1]:
+            parts += ["", "== Rules", *(str(f) for f in self.optimized[1]), "", "== Optimized plan", tree(self.plan)]
+        parts += ["", "== Stages", self.session.engine.explain(self.name, self.plan, self._functions)]
+        return "\n".join(parts)
+
+    @property
+    def _functions(self) -> dict[str, Any]:
+        return {**self.bound.catalog.functions, **self.bound.catalog.aggregates}
+
+    def _located(self) -> _Located:
+        return _Located(self.bound.text)
+
+
+class _Located:
+    """Errors that happen while a query runs get the query's text and position."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, Diagnostic):
+            error.locate(self.text)
+
+
+def _type(returns: str | Type) -> Type:
+    if isinstance(returns, Type):
+        return returns
+    return type_from_sql(exp.DataType.build(returns, dialect="spark"))
+
+
+def to_instant(moment: int | datetime) -> int:
+    """An instant in ticks."""
+    return to_ticks(moment) if isinstance(moment, datetime) else moment

@@ -1,0 +1,37 @@
+"""Functions Tidegate has no rule for are typed by Spark's own analyzer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+from sqlglot import exp
+
+from tidegate.algebra.expressions import ref, references, span_of, substitute
+from tidegate.algebra.scalar_types import Typed, type_from_sql
+from tidegate.errors import Diagnostic
+from tidegate.spark.values import ddl
+from tidegate.types import Schema
+
+
+def ask_spark(session: Callable[[], SparkSession]) -> Callable[[exp.Expression, Schema], Typed]:
+    """The type of an expression over columns `c0`, …, as Spark says; its complaint becomes a Diagnostic."""
+
+    def ask(expression: exp.Expression, schema: Schema) -> Typed:
+        used = sorted(references(expression))
+        places = {index: place for place, index in enumerate(used)}
+        local = substitute(expression, lambda i: ref(places[i]))
+        columns = ", ".join(f"c{places[i]} {ddl(schema[i].type)}" for i in used)
+        try:
+            frame = session().createDataFrame([], columns) if used else session().range(1)
+            field = frame.selectExpr(f"{local.sql(dialect='spark')} AS value").schema["value"]
+        except (AnalysisException, PySparkException) as problem:
+            message = str(problem).split("SQLSTATE")[0].split("\n")[0].strip()
+            unknown = "UNRESOLVED_ROUTINE" in str(problem)
+            condition = "UNKNOWN_FUNCTION" if unknown else "TYPE_MISMATCH"
+            raise Diagnostic(condition, message).at(span_of(expression)) from None
+        parsed = exp.DataType.build(field.dataType.simpleString(), dialect="spark")
+        return Typed(type_from_sql(parsed), field.nullable or any(schema[i].nullable for i in used))
+
+    return ask
