@@ -10,11 +10,12 @@ from sqlglot import exp
 
 from tidegate.algebra import operators as op
 from tidegate.algebra.expressions import conjoin, conjuncts, index_of, ref, references, span_of, substitute
+from tidegate.algebra.printing import aggregation_text, expression_text
 from tidegate.errors import Diagnostic, unsupported
 from tidegate.language.aggregation import Call, is_aggregate, read_call, result_type
 from tidegate.language.blocks import Block, has_query, is_nested_predicate, is_value_comparison
 from tidegate.language.dialect import text_of
-from tidegate.language.scopes import OUTER, Columns, Relation, Scope
+from tidegate.language.scopes import OUTER, Columns, Relation, Scope, is_correlated
 from tidegate.types import BOOLEAN, VOID, Field
 
 _REFUSED = {
@@ -360,7 +361,9 @@ class SelectBinder(Block):
             index = index_of(expression)
             if index is not None and index < OUTER:
                 return self.plan.schema[index].name
-            return expression.sql(dialect="spark")
+            if is_correlated(expression):
+                return expression.sql(dialect="spark")
+            return expression_text(expression, self.plan.schema).replace("`", "")
 
         keys = [place(k, name_of(k)) for k in self._keys]
         aggregations = []
@@ -378,10 +381,12 @@ class SelectBinder(Block):
             nullable = call.function != "COUNT" and (
                 empty or call.function.endswith("_SAMP") or call.function in self.user_aggregates
             )
-            aggregations.append(
-                op.Aggregation(call.function, places, type_, text_of(node), call.distinct, condition,
-                               call.parameter, nullable)
-            )  # fmt: skip
+            aggregation = op.Aggregation(
+                call.function, places, type_, "", call.distinct, condition, call.parameter, nullable
+            )
+            # named by what it computes, not by the aliases in the text: equal groupings stay equal and are shared
+            named = replace(aggregation, name=aggregation_text(aggregation, tuple(fields)))
+            aggregations.append(named)
         self._project([("", c) for c in columns], fields)
         self.plan = op.Aggregate(self.plan, tuple(keys), tuple(aggregations))
         self._ungrouped = ungrouped
