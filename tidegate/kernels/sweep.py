@@ -7,11 +7,13 @@ equals NULL here, as in SQL's set operations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import polars as pl
 
+from tidegate.kernels import sweep_walk
 from tidegate.kernels.rows import (
     Frame,
     Layout,
@@ -25,36 +27,21 @@ from tidegate.kernels.rows import (
     replace_latest,
     table,
 )  # fmt: skip
+from tidegate.kernels.sweep_walk import Ints
 from tidegate.time import MAX
 from tidegate.types import Schema
 
-Multiplicity = Callable[[pl.Expr, pl.Expr], pl.Expr]
-
-MULTIPLICITIES: Mapping[str, Multiplicity] = {
-    "all": lambda n, m: n,
-    "distinct": lambda n, m: (n > 0).cast(pl.Int64),
-    "intersect all": lambda n, m: pl.when(n < m).then(n).otherwise(m),
-    "intersect": lambda n, m: ((n > 0) & (m > 0)).cast(pl.Int64),
-    "except all": lambda n, m: pl.when(n > m).then(n - m).otherwise(0),
-    "except": lambda n, m: ((n > 0) & (m == 0)).cast(pl.Int64),
-    "semi": lambda n, m: pl.when(m > 0).then(n).otherwise(0),
-    "anti": lambda n, m: pl.when(m == 0).then(n).otherwise(0),
+OPERATIONS: Mapping[str, int] = {
+    "all": sweep_walk.ALL,
+    "distinct": sweep_walk.DISTINCT,
+    "intersect all": sweep_walk.INTERSECT_ALL,
+    "intersect": sweep_walk.INTERSECT,
+    "except all": sweep_walk.EXCEPT_ALL,
+    "except": sweep_walk.EXCEPT,
+    "semi": sweep_walk.SEMI,
+    "anti": sweep_walk.ANTI,
 }
-"""f(n, m) by name: what a payload's multiplicity in the result is."""
-
-
-def endpoint_events(chunks: Sequence[Frame], keys: Sequence[str]) -> Frame:
-    """The rows of the inputs as jumps: columns keys, `at`, and per input `d0`, `d1`, … (n at ts, -n at te)."""
-    parts = []
-    for i, chunk in enumerate(chunks):
-        jumps = [
-            pl.col("n").alias(f"d{j}") if i == j else pl.lit(0, dtype=pl.Int64).alias(f"d{j}")
-            for j in range(len(chunks))
-        ]
-        ends = chunk.filter(pl.col("te") < MAX)
-        parts.append(chunk.select(*keys, pl.col("ts").alias("at"), *jumps))
-        parts.append(ends.select(*keys, pl.col("te").alias("at"), *jumps).with_columns(-pl.col(f"d{i}")))
-    return pl.concat(parts)
+"""f(n, m) by name: see `sweep_walk.multiplicity`."""
 
 
 def net(rows: Frame, payload: Sequence[str]) -> Frame:
@@ -65,21 +52,9 @@ def net(rows: Frame, payload: Sequence[str]) -> Frame:
     """
     keys = list(payload) or ["unit"]
     keyed = rows if payload else rows.with_columns(unit=pl.lit(0, dtype=pl.UInt32))
-    jumps = endpoint_events([keyed], keys).with_columns(d1=pl.lit(0, dtype=pl.Int64))
-    none = empty({k: keyed.schema[k] for k in keys}, "left", "right", "n")
-    return sweep(none, jumps, keys, lambda n, m: n)[2].select(*payload, "ts", "te", "n")
-
-
-def numbered(frame: Frame, keys: Sequence[str]) -> tuple[Frame, Frame]:
-    """The distinct keys, numbered by `g`, and the frame with that number instead of the keys.
-
-    >>> groups, rows = numbered(pl.DataFrame({"c0": ["a", "a", None], "at": [1, 2, 3]}), ["c0"])
-    >>> groups.height, rows.columns
-    (2, ['g', 'at'])
-    """
-    groups = frame.select(keys).unique().with_row_index("g")
-    rows = frame.join(groups, on=list(keys), how="left", nulls_equal=True)
-    return groups, rows.select("g", pl.all().exclude(["g", *keys]))
+    types = {k: keyed.schema[k] for k in keys}
+    nothing = empty(types, "left", "right", "n"), empty(types, "te", "side", "n")
+    return sweep(*nothing, [keyed], keys, "all", MAX)[2].select(*payload, "ts", "te", "n")
 
 
 @dataclass(frozen=True)
@@ -118,23 +93,9 @@ class SweepKernel:
         if not self.schema:
             chunks = [c.with_columns(unit=pl.lit(0, dtype=pl.UInt32)) for c in chunks]
         sides = [c.select(*keys, "ts", "te", "n") for c in chunks]
-        pending = state["pending"].rows
-        waiting, kept = released(pending, upto)
+        waiting, kept = released(state["pending"].rows, upto)
         later = _ends_after(sides, keys, upto)
-        jumps = [endpoint_events(sides, keys).filter(pl.col("at") < upto)]
-        if len(sides) == 1:
-            jumps = [jumps[0].with_columns(d1=pl.lit(0, dtype=pl.Int64))]
-        jumps.append(
-            waiting.select(
-                *keys,
-                (pl.col("te") - 1).alias("at"),
-                (pl.col("n") * (1 - pl.col("side"))).alias("d0"),
-                (pl.col("n") * pl.col("side")).alias("d1"),
-            )
-        )
-        current, delta, out = sweep(
-            state["current"].rows, pl.concat(jumps), keys, MULTIPLICITIES[self.operation]
-        )
+        current, delta, out = sweep(state["current"].rows, waiting, sides, keys, self.operation, upto)
         rest = pl.concat([kept, later])
         if rest.n_chunks() > 16:
             rest = rest.rechunk()
@@ -156,54 +117,59 @@ def _ends_after(sides: Sequence[Frame], keys: Sequence[str], upto: int) -> Frame
 
 
 def sweep(
-    current: Frame, jumps: Frame, keys: Sequence[str], result: Multiplicity
+    current: Frame, waiting: Frame, sides: Sequence[Frame], keys: Sequence[str], operation: str, upto: int
 ) -> tuple[Frame, Frame, Frame]:
-    """One epoch: the new multiplicities, those that changed, and the rows of the result.
+    """One epoch: the new multiplicities, those of the touched payloads, and the rows of the result.
 
     Equal neighbours coalesce; of the changes c1 < c2 < … of a payload the old row is closed at c1, the
     segments between are closed, and the last stays open.
     """
     names = list(keys)
-    if jumps.is_empty():
+    rows = pl.concat([waiting.select(names), *(side.select(names) for side in sides)])
+    if rows.is_empty():
         return current, current.clear(), empty({k: current.schema[k] for k in names}, "ts", "te", "n")
-    groups, rows = numbered(jumps, names)
-    before = groups.join(current, on=names, how="left", nulls_equal=True).select(
-        "g", l0=pl.col("left").fill_null(0), r0=pl.col("right").fill_null(0)
+    groups = rows.unique().with_row_index("g")
+    codes = rows.join(groups, on=names, how="left", nulls_equal=True, maintain_order="left")["g"]
+    before = groups.join(current, on=names, how="left", nulls_equal=True, maintain_order="left")
+    n, m = (before[c].fill_null(0).to_numpy().copy() for c in ("left", "right"))
+    jumps = _jumps(waiting, sides, codes.to_numpy().astype(np.int64), upto)
+    group, at, was, now = sweep_walk.walk(*jumps, n, m, OPERATIONS[operation])
+    touched = groups.select(names)
+    changed = touched.with_columns(
+        left=pl.Series(n), right=pl.Series(m), n=pl.Series(((n != 0) | (m != 0)).astype(np.int64))
     )
-    steps = (
-        rows.sort("g", "at")
-        # Sorted runs of equal (g, at) are one instant: only their net effect is visible.
-        .with_columns(L0=pl.col("d0").cum_sum(), R0=pl.col("d1").cum_sum())
-        .filter((pl.col("g") != pl.col("g").shift(-1)).fill_null(True) | (pl.col("at") != pl.col("at").shift(-1)))
+    return replace_latest(current, changed, names), changed, _segments(touched, group, at, was, now)
+
+
+def _jumps(waiting: Frame, sides: Sequence[Frame], codes: Ints, upto: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """Group, instant, and change of the left and of the right multiplicity, of all jumps before `upto`."""
+    size = waiting.height
+    change, right = waiting["n"].to_numpy(), waiting["side"].to_numpy()
+    parts = [(codes[:size], waiting["te"].to_numpy() - 1, change * (1 - right), change * right)]
+    for i, side in enumerate(sides):
+        own = codes[size : size + side.height]
+        size += side.height
+        end, n = side["te"].to_numpy(), side["n"].to_numpy()
+        ended = end < upto
+        none = np.zeros(side.height, np.int64)
+        parts.append((own, side["ts"].to_numpy(), n if i == 0 else none, none if i == 0 else n))
+        n, none = -n[ended], none[ended]
+        parts.append((own[ended], end[ended], n if i == 0 else none, none if i == 0 else n))
+    group, at, left, right = (np.concatenate(p) for p in zip(*parts, strict=True))
+    return group, at, left, right
+
+
+def _segments(payloads: Frame, group: Ints, at: Ints, was: Ints, now: Ints) -> Frame:
+    """The rows of the result: what is closed, and what is open from each change to the next of its payload."""
+    if not len(group):
+        return empty(dict(payloads.schema), "ts", "te", "n")
+    same = group[1:] == group[:-1]
+    first = np.concatenate([[True], ~same])
+    until = np.concatenate([np.where(same, at[1:], MAX), [MAX]])
+    closed, opened = first & (was != 0), now != 0
+    ends = np.full(int(closed.sum()), MAX, np.int64)
+    return payloads[np.concatenate([group[closed], group[opened]])].with_columns(
+        ts=pl.Series(np.concatenate([at[closed], at[opened]])),
+        te=pl.Series(np.concatenate([ends, until[opened]])),
+        n=pl.Series(np.concatenate([-was[closed], now[opened]])),
     )
-    # Sums run over all groups; a group's own sum starts where the one before it ended.
-    first = (pl.col("g") != pl.col("g").shift(1)).fill_null(True)
-    base_l = pl.when(first).then(pl.col("L0").shift(1, fill_value=0)).forward_fill()
-    base_r = pl.when(first).then(pl.col("R0").shift(1, fill_value=0)).forward_fill()
-    steps = (
-        steps.with_columns(left=pl.col("L0") - base_l, right=pl.col("R0") - base_r, first=first)
-        .join(before, on="g", how="left", maintain_order="left")
-        .with_columns(pl.col("left") + pl.col("l0"), pl.col("right") + pl.col("r0"))
-        .with_columns(
-            v=result(pl.col("left"), pl.col("right")),
-            was=result(pl.col("l0"), pl.col("r0")),
-            last=(pl.col("g") != pl.col("g").shift(-1)).fill_null(True),
-        )
-        .with_columns(was=pl.when("first").then("was").otherwise(pl.col("v").shift(1)))
-    )
-    final = steps.filter("last").select("g", "left", "right")
-    changed = final.join(groups, on="g").select(
-        *names, "left", "right", n=((pl.col("left") != 0) | (pl.col("right") != 0)).cast(pl.Int64)
-    )
-    moves = steps.filter(pl.col("v") != pl.col("was")).select("g", "at", "v", "was")
-    first = (pl.col("g") != pl.col("g").shift(1)).fill_null(True)
-    same_next = (pl.col("g") == pl.col("g").shift(-1)).fill_null(False)
-    moves = moves.with_columns(
-        te=pl.when(same_next).then(pl.col("at").shift(-1)).otherwise(MAX), first=first
-    )
-    closing = moves.filter(pl.col("first") & (pl.col("was") != 0)).select(
-        "g", ts="at", te=pl.lit(MAX, dtype=pl.Int64), n=-pl.col("was")
-    )
-    opening = moves.filter(pl.col("v") != 0).select("g", ts="at", te="te", n="v")
-    out = pl.concat([closing, opening]).join(groups, on="g").select(*names, "ts", "te", "n")
-    return replace_latest(current, changed, names), changed, out
