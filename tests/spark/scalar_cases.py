@@ -523,9 +523,9 @@ DATES = Group(
             for u in ("MICROSECOND", "SECOND", "HOUR", "DAY", "WEEK", "MONTH", "YEAR")
         ),
         *(
-            f"{l} {op} {r}"
+            f"{left} {op} {right}"
             for op in ("=", "<", ">=", "<=>")
-            for l, r in (("a", "a2"), ("ts", "ts2"), ("a", "ts2"), ("tn", "ts2"))
+            for left, right in (("a", "a2"), ("ts", "ts2"), ("a", "ts2"), ("tn", "ts2"))
         ),
         *_lines("""
         UNIX_DATE(a)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,8 +16,8 @@ from sqlglot import exp
 
 from tests.spark.scalar_cases import GROUPS, LAST_BIT, NUMBERS, REFUSED, ROUND_TRIP_DIFFERS, Group
 from tidegate.algebra.expressions import ref
-from tidegate.algebra.scalars import FUNCTIONS, compile_scalar
 from tidegate.algebra.scalar_types import infer, type_from_sql
+from tidegate.algebra.scalars import FUNCTIONS, compile_scalar
 from tidegate.errors import Diagnostic, Kind
 from tidegate.types import Field, Schema
 
@@ -88,7 +88,8 @@ def evaluate(
         try:
             values.append(scalar(row))
         except Diagnostic as problem:
-            assert problem.kind is Kind.USER, f"{sql}: {problem}"
+            if problem.kind is not Kind.USER:
+                raise
             failed[i] = problem
             values.append(None)
     return values, failed
@@ -149,6 +150,15 @@ def test_types_and_values(compared: tuple[Group, DataFrame]) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.fixture
+def quick(spark: SparkSession) -> Iterator[None]:
+    """Many one-row jobs: generating code for each would take longer than running it."""
+    spark.conf.set("spark.sql.codegen.wholeStage", "false")
+    yield
+    spark.conf.unset("spark.sql.codegen.wholeStage")
+
+
+@pytest.mark.usefixtures("quick")
 def test_errors(compared: tuple[Group, DataFrame]) -> None:
     """Where we raise, Spark raises: the first failing row of each expression that has one."""
     group, frame = compared
@@ -165,7 +175,8 @@ def test_errors(compared: tuple[Group, DataFrame]) -> None:
                 pass
             except ValueError as problem:
                 # Spark has years that Python's dates do not; there we must raise, and Spark need not.
-                assert "out of range" in str(problem), sql
+                if "out of range" not in str(problem):
+                    raise
     assert not wrong, "\n".join(wrong)
 
 

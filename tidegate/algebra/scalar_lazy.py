@@ -28,12 +28,6 @@ def is_constant(node: Resolved) -> bool:
     return node.name not in ("COLUMN", "USER") and all(is_constant(a) for a in node.args)
 
 
-def placed(problem: Diagnostic, span: tuple[int, int] | None) -> Diagnostic:
-    if problem.span is None:
-        problem.span = span
-    return problem
-
-
 def _column(node: Resolved, args: Sequence[Scalar]) -> Scalar:
     index = node.value
     if node.type != TIMESTAMP:
@@ -246,7 +240,7 @@ def _user(node: Resolved, args: Sequence[Scalar]) -> Scalar:
             result = function.call(*values)
         except Exception as problem:
             message = f"{function.name} raised {type(problem).__name__}: {problem}"
-            raise placed(Diagnostic("USER_FUNCTION_FAILED", message), span) from problem
+            raise Diagnostic("USER_FUNCTION_FAILED", message).at(span) from problem
         if isinstance(result, (list, dict)):
             return normalize(result)
         return float(result) if floating and isinstance(result, int) else result

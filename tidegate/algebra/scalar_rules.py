@@ -82,9 +82,7 @@ Rule = Callable[[Pending], Resolved]
 
 
 def failure(condition: str, message: str, node: exp.Expression, help: str | None = None) -> Diagnostic:
-    diagnostic = Diagnostic(condition, message, help=help)
-    diagnostic.span = span_of(node)
-    return diagnostic
+    return Diagnostic(condition, message, help=help).at(span_of(node))
 
 
 def mismatch(call: Pending, wanted: str | None = None) -> Diagnostic:
@@ -445,10 +443,10 @@ def _sign(call: Pending) -> Resolved:
 _DOUBLE_1 = (1, 1, typed(DOUBLE, DOUBLE))
 
 RULES: dict[str, tuple[int, int | None, Rule]] = {
-    **{op: (2, 2, _arithmetic) for op in ("+", "-", "*", "/", "%", "DIV", "PMOD")},
-    **{op: (2, 2, _bitwise) for op in ("&", "|", "^")},
+    **dict.fromkeys(("+", "-", "*", "/", "%", "DIV", "PMOD"), (2, 2, _arithmetic)),
+    **dict.fromkeys(("&", "|", "^"), (2, 2, _bitwise)),
     "~": (1, 1, _bitwise),
-    **{op: (2, 2, _compare) for op in ("=", "<>", "<", "<=", ">", ">=", "<=>")},
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "<=>"), (2, 2, _compare)),
     "AND": (2, 2, _logical),
     "OR": (2, 2, _logical),
     "NOT": (1, 1, _logical),

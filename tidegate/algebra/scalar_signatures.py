@@ -192,11 +192,10 @@ SIGNATURES: dict[str, tuple[int, int | None, Rule]] = {
     "MD5": (1, 1, _digest),
     "SHA1": (1, 1, _digest),
     "SHA2": (2, 2, _sha2),
-    **{
-        part: _DATE_PART
-        for part in ("YEAR", "QUARTER", "MONTH", "WEEKOFYEAR", "DAY", "DAYOFWEEK", "WEEKDAY", "DAYOFYEAR")
-    },
-    **{part: _INSTANT for part in ("HOUR", "MINUTE", "SECOND", "EXTRACT_SECOND")},
+    **dict.fromkeys(
+        ("YEAR", "QUARTER", "MONTH", "WEEKOFYEAR", "DAY", "DAYOFWEEK", "WEEKDAY", "DAYOFYEAR"), _DATE_PART
+    ),
+    **dict.fromkeys(("HOUR", "MINUTE", "SECOND", "EXTRACT_SECOND"), _INSTANT),
     "DATE_TRUNC": (1, 1, typed(TIMESTAMP, TIMESTAMP, nullable=True)),
     "TRUNC": (1, 1, typed(DATE, DATE, nullable=True)),
     "TO_DATE": (1, 1, _to_date),

@@ -14,7 +14,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from tidegate.algebra.expressions import index_of
+from tidegate.algebra.expressions import index_of, span_of
 from tidegate.algebra.functions import ScalarFunction
 from tidegate.algebra.scalar_calls import FUNCTIONS, Call, call_of, is_nondeterministic, nondeterministic
 from tidegate.algebra.scalar_coercion import (
@@ -180,8 +180,7 @@ class _Resolver:
 
 
 def _located(diagnostic: Diagnostic, node: exp.Expression) -> Diagnostic:
-    diagnostic.span = failure("", "", node).span
-    return diagnostic
+    return diagnostic.at(span_of(node))
 
 
 def _cast(call: Call, arg: Resolved, node: exp.Expression) -> Resolved:

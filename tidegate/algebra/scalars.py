@@ -28,7 +28,7 @@ from tidegate.algebra.scalar_dates import (
     trunc,
     whole_seconds,
 )
-from tidegate.algebra.scalar_lazy import LAZY, Scalar, is_constant, placed
+from tidegate.algebra.scalar_lazy import LAZY, Scalar, is_constant
 from tidegate.algebra.scalar_rules import MONTHS, Resolved
 from tidegate.algebra.scalar_text import TEXT, like
 from tidegate.algebra.scalar_types import resolve
@@ -109,9 +109,7 @@ def _is_user_function(node: exp.Expression, functions: Mapping[str, ScalarFuncti
 
 
 def _refuse(node: exp.Expression, _: Schema) -> Any:
-    problem = unsupported_call(node)
-    problem.span = span_of(node)
-    raise problem
+    raise unsupported_call(node).at(span_of(node))
 
 
 def _holds_floats(type: Type) -> bool:
@@ -158,7 +156,7 @@ def _strict(node: Resolved, function: Callable[..., Value]) -> Scalar:
             try:
                 return function(a)
             except Diagnostic as problem:
-                raise placed(problem, span) from None
+                raise problem.at(span) from None
 
         return unary
     if len(args) == 2:
@@ -174,7 +172,7 @@ def _strict(node: Resolved, function: Callable[..., Value]) -> Scalar:
             try:
                 return function(a, b)
             except Diagnostic as problem:
-                raise placed(problem, span) from None
+                raise problem.at(span) from None
 
         return binary
 
@@ -185,7 +183,7 @@ def _strict(node: Resolved, function: Callable[..., Value]) -> Scalar:
         try:
             return function(*values)
         except Diagnostic as problem:
-            raise placed(problem, span) from None
+            raise problem.at(span) from None
 
     return call
 
@@ -279,9 +277,7 @@ def _structured(node: Resolved) -> Callable[..., Value]:
             raise unsupported(f"the pattern of {name} must be a constant")
         read = parser(node.detail)
         return read if name == "TO_TIMESTAMP" else lambda text: read(text).date()
-    problem = unsupported_call(node.node)
-    problem.span = span_of(node.node)
-    raise problem
+    raise unsupported_call(node.node).at(span_of(node.node))
 
 
 def _escape(detail: Any) -> str | None:
