@@ -172,17 +172,17 @@ class Session:
                 self.catalog = define(statement, self.catalog, text, self._ask)
                 return None
             case syntax.Explain():
-                return self._query(statement.args["query"], text).explain()
+                return self.bound_query(statement.args["query"], text).explain()
             case syntax.Verify():
                 count = statement.args.get("instants")
                 instants = "all" if count is None else int(count.this)
-                return self._query(statement.args["query"], text).verify(instants, progress)
+                return self.bound_query(statement.args["query"], text).verify(instants, progress)
             case syntax.AsOf():
-                query = self._query(statement.args["query"], text)
+                query = self.bound_query(statement.args["query"], text)
                 instant = self._instant(statement.args["instant"], query.bound.domain, text)
                 return query.run(progress).at(instant)
             case syntax.InsertInto():
-                query = self._query(statement.args["query"], text)
+                query = self.bound_query(statement.args["query"], text)
                 try:
                     sink = read_sink(statement.args["sink"])
                     options = read_options(statement.args.get("options"))
@@ -193,7 +193,7 @@ class Session:
                 return self._show(str(statement.args.get("kind")))
             case syntax.DescribeDefinition():
                 return self.describe(statement.this.name, text, statement)
-        query = self._query(statement, text)
+        query = self.bound_query(statement, text)
         return query.start() if query.is_live else query.run(progress)
 
     def query(self, text: str) -> Query:
@@ -201,7 +201,7 @@ class Session:
         statements = parse(text)
         if len(statements) != 1:
             raise Diagnostic("SYNTAX_ERROR", f"one query is needed, found {len(statements)} statements", text=text)
-        return self._query(statements[0], text)
+        return self.bound_query(statements[0], text)
 
     def describe(self, name: str, text: str = "", at: exp.Expression | None = None) -> list[tuple[str, str]]:
         """The columns of a stream, view or table, with their types."""
@@ -218,7 +218,8 @@ class Session:
             fields = definition.scan.schema
         return [(f.name, str(f.type) + (" (TS)" if f.hidden else "")) for f in fields]
 
-    def _query(self, statement: exp.Expression, text: str) -> Query:
+    def bound_query(self, statement: exp.Expression, text: str) -> Query:
+        """A parsed query, bound; `text` is the script it stands in."""
         self._asked += 1
         return Query(self, bind(statement, self.catalog, text, self._ask), f"q{self._asked}")
 

@@ -1,0 +1,241 @@
+"""The command line: run, explain and verify scripts, a shell, and the demonstration that `make run` shows."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from tidegate.errors import Diagnostic, internal
+
+app = typer.Typer(
+    name="tidegate",
+    help="Answers over moving data that are exact at every instant.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+console = Console()
+errors = Console(stderr=True)
+
+Script = Annotated[Path, typer.Argument(metavar="FILE.sql", help="A script of statements.")]
+Master = Annotated[str | None, typer.Option(help="Spark master (default: all cores of this machine).")]
+State = Annotated[str | None, typer.Option(help="Directory or URI for state and results.")]
+Rows = Annotated[int, typer.Option(help="How many rows of an answer to show.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Show Spark's own messages.")]
+
+
+@app.command()
+def run(
+    script: Script, master: Master = None, state: State = None, rows: Rows = 20, verbose: Verbose = False
+) -> None:
+    """Run a script; show the answer of each query."""
+    from tidegate.language.dialect import parse
+    from tidegate.session import connect
+
+    text = _read(script)
+    session = connect(master=master, state=state, verbose=verbose)
+    for statement in parse(text):
+        with _progress("running") as progress:
+            result = session.execute(statement, text, progress)
+        _show(result, rows)
+
+
+@app.command()
+def explain(
+    script: Script,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    graphviz: Annotated[bool, typer.Option("--graphviz", help="As a Graphviz digraph.")] = False,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="As a Mermaid flowchart.")] = False,
+    master: Master = None,
+) -> None:
+    """Show the plan of each query of a script, without running it."""
+    form = "json" if json else "graphviz" if graphviz else "mermaid" if mermaid else "text"
+    _each_query(script, master, lambda query: print(query.explain(form)))
+
+
+@app.command()
+def verify(
+    script: Script,
+    instants: Annotated[int, typer.Option(help="How many change points to compare; 0: all.")] = 0,
+    master: Master = None,
+) -> None:
+    """Run each query of a script and compare its answer with the reference, instant by instant."""
+    wrong: list[str] = []
+
+    def check(query: Any) -> None:
+        with _progress("verifying") as progress:
+            found = query.verify(instants or "all", progress)
+        console.print(f"{query.name}: {found}", markup=False)
+        if not found:
+            wrong.append(query.name)
+
+    _each_query(script, master, check)
+    if wrong:
+        raise typer.Exit(1)
+
+
+@app.command()
+def shell(master: Master = None, state: State = None, rows: Rows = 20, verbose: Verbose = False) -> None:
+    """Ask queries one after the other."""
+    from tidegate.shell import Shell
+
+    Shell(master, state, verbose, lambda result: _show(result, rows)).run()
+
+
+@app.command()
+def demo(
+    bids: Annotated[int, typer.Option(help="How many bids to generate.")] = 20_000,
+    instants: Annotated[int, typer.Option(help="How many change points of each answer to verify.")] = 200,
+    master: Master = None,
+    verbose: Verbose = False,
+) -> None:
+    """Generate an online auction, answer PIPES' queries Q1 to Q6 on it, and verify the answers."""
+    from tidegate import auction
+    from tidegate.session import connect
+
+    console.print(f"Generating an auction with {bids:,} bids …")
+    data = auction.generate(bids)
+    console.print("Starting Spark …")
+    session = connect(master=master, verbose=verbose)
+    session.function("DolToEuro", lambda dollars: None if dollars is None else round(dollars * 0.92, 4), "DOUBLE", 1)
+    session.sql(auction.SCHEMA + auction.VIEWS)
+    session.data.update(data.tables)
+    _ = session.spark
+    wrong = []
+    for name, text in auction.QUERIES.items():
+        console.rule(f"[bold]{name}")
+        console.print(_dedent(text), markup=False, highlight=False)
+        query = session.query(text)
+        began = time.perf_counter()
+        with _progress(name) as progress:
+            result = query.run(progress)
+        seconds = time.perf_counter() - began
+        total = sum(data.tables[d].num_rows for d in query.definitions)
+        console.print(f"{total:,} rows in {seconds:.1f} s: {total / seconds:,.0f} rows per second")
+        _table(result.intervals().orderBy("valid_from").limit(5), "first rows of the answer")
+        with _progress("verifying") as progress:
+            found = query.verify(instants, progress, result)
+        console.print(str(found), style="green" if found else "red", markup=False)
+        if not found:
+            wrong.append(name)
+    console.rule()
+    if wrong:
+        errors.print(f"WRONG: {', '.join(wrong)}", style="bold red")
+        raise typer.Exit(1)
+    console.print("All answers equal the reference. Next: docs/first-query.md, or `tidegate shell`.")
+
+
+def _each_query(script: Path, master: str | None, do: Callable[[Any], None]) -> None:
+    from sqlglot import exp
+
+    from tidegate.language import syntax
+    from tidegate.language.dialect import parse
+    from tidegate.session import connect
+
+    text = _read(script)
+    session = connect(master=master)
+    asked = 0
+    for statement in parse(text):
+        if isinstance(statement, (syntax.Explain, syntax.Verify, syntax.InsertInto, syntax.AsOf)):
+            statement = statement.args["query"]
+        if isinstance(statement, exp.Query):
+            asked += 1
+            do(session.bound_query(statement, text))
+        else:
+            session.execute(statement, text)
+    if not asked:
+        raise Diagnostic("NO_QUERY", f"'{script}' holds no query", help="add a SELECT")
+
+
+def _read(script: Path) -> str:
+    if not script.exists():
+        folder = script.parent if script.parent.exists() else Path()
+        near = sorted(p.name for p in folder.glob("*.sql"))
+        raise Diagnostic(
+            "FILE_NOT_FOUND",
+            f"there is no file '{script}'",
+            help=f"scripts there: {', '.join(near)}" if near else "give the path of a file with statements",
+        )
+    return script.read_text(encoding="utf-8")
+
+
+def _show(result: Any, rows: int) -> None:
+    """An answer, whatever kind it is."""
+    from pyspark.sql import DataFrame
+
+    from tidegate.runtime.results import Result
+
+    if result is None:
+        return
+    if isinstance(result, Result):
+        frame = result.intervals()
+        order = [c for c in ("valid_from", "valid_to") if c in frame.columns]
+        _table(frame.orderBy(*order).limit(rows + 1), None, rows)
+    elif isinstance(result, DataFrame):
+        _table(result.limit(rows + 1), None, rows)
+    elif isinstance(result, list):
+        for line in result:
+            console.print("  ".join(line) if isinstance(line, tuple) else str(line), markup=False)
+    else:
+        console.print(str(result), markup=False, highlight=False)
+
+
+def _table(frame: Any, title: str | None, rows: int | None = None) -> None:
+    table = Table(title=title, title_justify="left")
+    for name in frame.columns:
+        table.add_column(name)
+    found = frame.collect()
+    for row in found[:rows]:
+        table.add_row(*("NULL" if v is None else str(v) for v in row))
+    console.print(table)
+    if rows is not None and len(found) > rows:
+        console.print(f"only the first {rows} rows are shown (--rows)")
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar that shows done, total and rows per second; it appears with the first report."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bars:
+        bar = bars.add_task(what, total=None, rate="")
+        began = time.perf_counter()
+
+        def report(done: int, total: int) -> None:
+            rate = done / max(1e-9, time.perf_counter() - began)
+            bars.update(bar, completed=done, total=total, rate=f"{done:,} of {total:,}, {rate:,.0f} per second")
+
+        yield report
+
+
+def _dedent(text: str) -> str:
+    from textwrap import dedent
+
+    return dedent(text).strip()
+
+
+def main() -> None:
+    """Errors are told, not dumped; Ctrl-C stops cleanly."""
+    try:
+        app(standalone_mode=True)
+    except Diagnostic as diagnostic:
+        errors.print(str(diagnostic), markup=False, highlight=False)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        errors.print("stopped; nothing is lost: run the same command with the same --state to go on")
+        sys.exit(130)
+    except (RuntimeError, AssertionError, TypeError, KeyError, ValueError, AttributeError) as defect:
+        errors.print(str(internal(f"{type(defect).__name__}: {defect}")), markup=False, highlight=False)
+        raise
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""An interactive shell: statements end with a semicolon and may span lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tidegate.errors import Diagnostic
+from tidegate.language.dialect import parse
+from tidegate.session import Session, connect
+
+_HELP = """\
+Statements end with ; and may span lines. For example:
+  CREATE STREAM S(a INT, t BIGINT) SOURCE csv('s.csv') ORDERED BY t;
+  SELECT a, COUNT(*) AS n FROM S WINDOW(RANGE 10) GROUP BY a;
+  SELECT a FROM S WINDOW(ROWS 3) AS OF 7;
+  EXPLAIN SELECT …;   VERIFY SELECT …;   SHOW STREAMS;   DESCRIBE S;
+Commands: help, quit."""
+
+
+class Shell:
+    """Reads statements and shows their results; an error ends the statement, not the shell."""
+
+    def __init__(
+        self, master: str | None, state: str | None, verbose: bool, show: Callable[[Any], None]
+    ) -> None:
+        self.session: Session = connect(master=master, state=state, verbose=verbose)
+        self.show = show
+
+    def run(self) -> None:
+        try:
+            import readline  # noqa: F401 - gives input() its line editing
+        except ImportError:
+            pass
+        print("Tidegate. Statements end with ;   Type help or quit.")
+        pending = ""
+        while True:
+            try:
+                line = input("    ...> " if pending else "tidegate> ")
+            except EOFError:
+                print()
+                return
+            except KeyboardInterrupt:
+                print("\n(statement dropped; type quit to leave)")
+                pending = ""
+                continue
+            if not pending and line.strip().rstrip(";").lower() in ("quit", "exit"):
+                return
+            if not pending and line.strip().rstrip(";").lower() == "help":
+                print(_HELP)
+                continue
+            pending += line + "\n"
+            if line.rstrip().endswith(";"):
+                self.execute(pending)
+                pending = ""
+            elif not pending.strip():
+                pending = ""
+
+    def execute(self, text: str) -> None:
+        """Run statements; tell what is wrong."""
+        try:
+            for statement in parse(text):
+                self.show(self.session.execute(statement, text))
+        except Diagnostic as diagnostic:
+            print(diagnostic)
+        except KeyboardInterrupt:
+            print("stopped")
