@@ -99,11 +99,21 @@ def auction() -> World:
     world.run(STREAMS).run(CLOSING_PRICE)
     world.arrive(
         "OpenAuction",
-        [(0, 1007, 1, 10.0), (30 * MINUTE, 1020, 2, 20.0), (60 * MINUTE, 3000, 1, 5.0), (250 * MINUTE, 4000, 3, 8.0)],
+        [
+            (0, 1007, 1, 10.0),
+            (30 * MINUTE, 1020, 2, 20.0),
+            (60 * MINUTE, 3000, 1, 5.0),
+            (250 * MINUTE, 4000, 3, 8.0),
+        ],
     )
     world.arrive(
         "ClosedAuction",
-        [(120 * MINUTE, 1007, 11), (200 * MINUTE, 1020, 13), (260 * MINUTE, 4000, None), (420 * MINUTE, 3000, 12)],
+        [
+            (120 * MINUTE, 1007, 11),
+            (200 * MINUTE, 1020, 13),
+            (260 * MINUTE, 4000, None),
+            (420 * MINUTE, 3000, 12),
+        ],
     )
     bids = [
         (5, 1007, 12.0, 11), (10, 1007, 14.0, 12), (35, 1020, 22.0, 13), (61, 3000, 6.0, 11), (61, 3000, 6.0, 11),

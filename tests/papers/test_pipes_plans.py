@@ -105,7 +105,9 @@ def test_q4_highest_bid(world: World) -> None:
     assert shared(plan) == {window}
     maximum = next(n for n in plan.walk() if isinstance(n, op.Aggregate))
     assert chooses_columns(maximum.input)
-    assert [f.name for f in maximum.input.schema] == ["bid_price"], "a projection to the bid price comes first"
+    assert [f.name for f in maximum.input.schema] == ["bid_price"], (
+        "a projection to the bid price comes first"
+    )
 
 
 def test_q5_closing_price(world: World) -> None:
@@ -159,7 +161,9 @@ def test_now_windows_are_left_out(world: World, window: str) -> None:
 
 def test_names_of_derived_streams_do_not_matter(world: World) -> None:
     """PIPES 3.4: replacing a derived stream's name by its query changes nothing."""
-    named = world.plan("SELECT itemID, sellerID, MAX(P.price) AS price FROM CurrentPrice P GROUP BY P.itemID, P.sellerID")
+    named = world.plan(
+        "SELECT itemID, sellerID, MAX(P.price) AS price FROM CurrentPrice P GROUP BY P.itemID, P.sellerID"
+    )
     assert named == world.plan("SELECT * FROM ClosingPriceStream")
 
 

@@ -33,9 +33,7 @@ S2 = [
     ("b", 2, 2), ("b", 3, 2), ("a", 4, 1), ("b", 4, 1), ("c", 4, 1), ("a", 5, 2), ("b", 5, 1), ("a", 6, 1), ("c", 6, 2),
 ]  # fmt: skip
 
-SUM = AggregateFunction(
-    "letters", lambda e: (e,), lambda a, b: tuple(sorted(a + b)), "+".join, STRING, 1
-)
+SUM = AggregateFunction("letters", lambda e: (e,), lambda a, b: tuple(sorted(a + b)), "+".join, STRING, 1)
 """The sum of letters: a sum does not depend on the order of its parts, so they are written in order."""
 
 
@@ -174,7 +172,13 @@ def test_table_8_aggregation_over_intervals() -> None:
 
 def test_table_9_window_of_50() -> None:
     s3 = [("b", 1), ("a", 3), ("c", 4), ("a", 7), ("b", 10)]
-    expected = [(("b",), 1, 51, 1), (("a",), 3, 53, 1), (("c",), 4, 54, 1), (("a",), 7, 57, 1), (("b",), 10, 60, 1)]
+    expected = [
+        (("b",), 1, 51, 1),
+        (("a",), 3, 53, 1),
+        (("c",), 4, 54, 1),
+        (("a",), 7, 57, 1),
+        (("b",), 10, 60, 1),
+    ]
     for form, source in (
         ("arrivals", Arrivals([((e,), t) for e, t in s3])),
         ("validity", Validity([((e,), t, t + 1, 1) for e, t in s3])),
@@ -195,7 +199,12 @@ def test_figure_3_two_physical_streams_one_logical_stream() -> None:
         (("a",), 1, 2, 1), (("a",), 2, 3, 1), (("b",), 2, 3, 1), (("a",), 3, 4, 1), (("a",), 3, 4, 1),
         (("b",), 3, 4, 1), (("a",), 4, 5, 1), (("c",), 5, 6, 1),
     ]  # fmt: skip
-    coalesced: list[PhysicalRow] = [(("a",), 1, 4, 1), (("b",), 2, 4, 1), (("a",), 3, 5, 1), (("c",), 5, 6, 1)]
+    coalesced: list[PhysicalRow] = [
+        (("a",), 1, 4, 1),
+        (("b",), 2, 4, 1),
+        (("a",), 3, 5, 1),
+        (("c",), 5, 6, 1),
+    ]
     logical = {
         (("a",), 1, 1), (("a",), 2, 1), (("b",), 2, 1), (("a",), 3, 2), (("b",), 3, 1), (("a",), 4, 1), (("c",), 5, 1),
     }  # fmt: skip
