@@ -14,11 +14,14 @@ from pyspark.sql import SparkSession
 from tidegate.algebra.operators import Node
 from tidegate.errors import internal
 from tidegate.language.catalog import StreamDefinition
+from tidegate.runtime.graph import LiveGraph
 from tidegate.runtime.jobs import Group, Progress, physical, source_names
+from tidegate.runtime.live import LiveRun
 from tidegate.runtime.recorded import Recording
 from tidegate.runtime.results import Result
 from tidegate.runtime.state import Ledger
 from tidegate.spark.context import cores
+from tidegate.spark.sinks import Sink
 from tidegate.spark.storage import Storage
 from tidegate.types import Type
 
@@ -69,6 +72,46 @@ class Engine:
             lambda: ledger.results,
             lambda: ledger.latest,
         )
+
+    def start(
+        self,
+        queries: Mapping[str, Node],
+        definitions: Mapping[str, StreamDefinition],
+        functions: Mapping[str, Any] | None = None,
+        data: Mapping[str, Any] | None = None,
+        sinks: Mapping[str, Sequence[Sink]] | None = None,
+        every: float = 0.5,
+        graph: str = "live",
+        retention: int | None = None,
+        partitions: int | None = None,
+        begin: bool = True,
+    ) -> LiveRun:
+        """A live graph that answers some queries; one of the same name on the same storage goes on where it stopped.
+
+        `data` are rows of tables, and first rows of `memory` streams (more can be pushed). `every` seconds an epoch begins, as
+        soon as the one before is done. `retention` (ticks) says how long answers are kept. With `begin` False the graph
+        does not run by itself: call `drain`, or the graph's `advance`.
+        """
+        live = LiveGraph(
+            self.spark,
+            self.storage.below(f"graphs/{graph}"),
+            definitions,
+            functions,
+            partitions or self.partitions,
+            {n: rows for n, rows in (data or {}).items() if n in definitions and definitions[n].table},
+            retention=retention,
+        )
+        run = LiveRun(live, every)
+        fresh = live.ledger.latest.epoch == 0
+        for name, plan in queries.items():
+            run.add(name, plan, (sinks or {}).get(name, ()))
+        for name, rows in (data or {}).items():
+            if fresh and name in definitions and not definitions[name].table:
+                if definitions[name].source.function == "memory" and not live.storage.names(f"inbox/{name}"):
+                    run.push(name, rows)
+        if begin:
+            run.start()
+        return run
 
     def explain(self, name: str, plan: Node, functions: Mapping[str, Any] | None = None) -> str:
         """The stages a plan would run in."""

@@ -73,12 +73,11 @@ class Physical:
 
 def physical(groups: Sequence[Group], functions: Mapping[str, Any]) -> Physical:
     """The stages of some groups of queries, numbered through."""
-    known = {name.lower() for name in functions}
     stages: list[Stage] = []
     owners: list[str] = []
     labels: list[str] = []
     for group in groups:
-        own = plan_stages(group.roots, lambda name: name.lower() in known)
+        own = plan_stages(group.roots, functions)
         for stage in own:
             owners.append(group.label)
             labels.append(f"{group.label}.{stage.number}")

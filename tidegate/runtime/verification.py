@@ -25,7 +25,7 @@ from tidegate.spark.sources import read_recorded
 from tidegate.time import MAX, to_datetime
 from tidegate.types import TIMESTAMP, Row, Schema, Value
 
-Progress = Callable[[int, int], None]
+Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def verify(
             difference = Difference(t, theirs - ours, ours - theirs)
             return Verification(done, len(points), difference, result.time_type == TIMESTAMP)
         if progress is not None:
-            progress(done, len(chosen))
+            progress(done / len(chosen))
     return Verification(len(chosen), len(points), None, result.time_type == TIMESTAMP)
 
 

@@ -90,16 +90,17 @@ class _Leaf:
     raw: bool
 
 
-def plan_stages(roots: Mapping[str, Node], has_function: Callable[[str], bool]) -> tuple[Stage, ...]:
+def plan_stages(roots: Mapping[str, Node], functions: Mapping[str, Any]) -> tuple[Stage, ...]:
     """The stages of some queries' plans, in order of their waves; sub-plans that are equal are computed once."""
-    planner = _Planner(has_function)
+    planner = _Planner(functions)
     placed = {name: planner.rooted(planner.place(node)) for name, node in roots.items()}
     return _finish(planner, placed)
 
 
 class _Planner:
-    def __init__(self, has_function: Callable[[str], bool]) -> None:
-        self._has_function = has_function
+    def __init__(self, functions: Mapping[str, Any]) -> None:
+        self._functions = functions
+        self._names = {name.lower() for name in functions}
         self._memo: dict[Node, _Placed] = {}
         self._class = 0
         self.regions: list[_Region] = []
@@ -167,7 +168,7 @@ class _Planner:
         return _Placed(node, inputs)
 
     def _join(self, node: Join, inputs: tuple[_Placed, ...]) -> _Placed:
-        keys = [(k.left, k.right) for k in split_predicate(node)[0]]
+        keys = [(k.left, k.right) for k in split_predicate(node, self._functions)[0]]
         width = len(node.left.schema)
 
         def survive(side: int, column: int) -> frozenset[int]:
@@ -368,7 +369,7 @@ class _Planner:
         return None
 
     def _calls_user(self, expression: exp.Expression) -> bool:
-        return any(self._has_function(f.name) for f in expression.find_all(exp.Anonymous))
+        return any(f.name.lower() in self._names for f in expression.find_all(exp.Anonymous))
 
     def _waits(self, placed: _Placed, region: _Region) -> bool:
         """Whether an operator reads, directly or not, rows of a region."""

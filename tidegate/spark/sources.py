@@ -66,7 +66,10 @@ def read_recorded(spark: SparkSession, definition: StreamDefinition, data: Any =
 def read_live(spark: SparkSession, definition: StreamDefinition, inbox: str | None = None) -> RawStream:
     """The rows of a source as they come; a `memory` source reads the Parquet files put into `inbox`."""
     source = definition.source
-    reader = spark.readStream.format("parquet" if source.function == "memory" else source.function)
+    # Spark files a source's offsets under its name, which may hold letters, digits and underscores only.
+    label = "".join(c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in definition.name)
+    form = "parquet" if source.function == "memory" else source.function
+    reader = spark.readStream.name(label).format(form)
     if source.function == "memory":
         assert inbox is not None
         declared = f"{schema_ddl(definition.columns)}, {_POSITION} BIGINT"

@@ -88,6 +88,13 @@ class Storage:
         if system.get_file_info(f"{root}/{name}").type != fs.FileType.NotFound:
             system.delete_file(f"{root}/{name}")
 
+    def make_folder(self, name: str) -> None:
+        if self.local is not None:
+            os.makedirs(self.path(name), exist_ok=True)
+            return
+        system, root = self._remote()
+        system.create_dir(f"{root}/{name}")
+
     def delete_folder(self, name: str) -> None:
         if self.local is not None:
             shutil.rmtree(self.path(name), ignore_errors=True)

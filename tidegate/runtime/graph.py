@@ -1,0 +1,427 @@
+"""The graph of running queries: epoch after epoch, with queries added and dropped in between.
+
+An epoch takes the rows that came and the watermark known from the rows that came **before**: [W0, W1) is decided when the
+epoch begins, so one job is enough. Rows at or after W1 wait in the state of the stages they go to; rows before W0 were
+promised not to come and go to the quarantine. The watermark is the least of all sources' (newest instant - slack); a
+source that has been silent for its idle time does not hold the others back.
+
+A query that is added later starts at the watermark of that moment: what was valid before is not seen by it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+
+from tidegate.algebra.operators import Node
+from tidegate.errors import Diagnostic, did_you_mean
+from tidegate.language.catalog import StreamDefinition
+from tidegate.runtime.faults import reach
+from tidegate.runtime.jobs import Group, Job, Physical, physical, source_names
+from tidegate.runtime.results import Result
+from tidegate.runtime.state import Ledger, Manifest, SourceProgress, after
+from tidegate.spark.exchange import Feed
+from tidegate.spark.sinks import Sink
+from tidegate.spark.sources import RawStream, read_recorded
+from tidegate.spark.storage import Storage
+from tidegate.time import MAX, MIN, add
+from tidegate.types import Schema, Type
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query of the graph; `since` is the instant from which its answer holds."""
+
+    name: str
+    plan: Node
+    label: str
+    since: int
+    fingerprint: str
+    sinks: tuple[Sink, ...] = ()
+
+    @property
+    def schema(self) -> Schema:
+        return self.plan.schema
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows that came: one frame, in which `source` tells the streams apart and `columns` names what is theirs."""
+
+    frame: DataFrame
+    tags: Mapping[str, int]
+    columns: Mapping[str, tuple[str, ...]]
+
+
+@dataclass
+class _Pace:
+    """Wall-clock figures for `status`; they never decide an answer, except when a silent source is let go."""
+
+    heard: dict[str, float] = field(default_factory=dict)
+    epochs: list[tuple[float, float, int]] = field(default_factory=list)
+    tasks: list[dict[str, Any]] = field(default_factory=list)
+
+
+class LiveGraph:
+    """Queries over live sources, on one storage. All methods may be called from any thread."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        storage: Storage,
+        definitions: Mapping[str, StreamDefinition],
+        functions: Mapping[str, Any] | None = None,
+        partitions: int = 2,
+        tables: Mapping[str, Any] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        retention: int | None = None,
+    ) -> None:
+        self.spark = spark
+        self.storage = storage
+        self.definitions = dict(definitions)
+        self.functions = dict(functions or {})
+        self.tables = dict(tables or {})
+        self.ledger = Ledger(storage)
+        # The state is cut into as many parts as when it began; they run on whatever cores there are now.
+        self.partitions = self.ledger.latest.partitions or partitions
+        self.retention = retention
+        self._clock = clock
+        self._queries: dict[str, Query] = {}
+        self._physical: Physical | None = None
+        self.lock = threading.RLock()
+        self._pace = _Pace()
+
+    # Queries.
+
+    def add(self, name: str, plan: Node, sinks: Sequence[Sink] = ()) -> Query:
+        """Add a query between two epochs; one that the storage knows continues where it stopped."""
+        with self.lock:
+            if name in self._queries:
+                raise Diagnostic("NAME_EXISTS", f"a query '{name}' is running already", help="drop it first")
+            for source in sorted(source_names({name: plan})):
+                if source not in self.definitions:
+                    raise Diagnostic(
+                        "UNKNOWN_STREAM",
+                        f"there is no stream '{source}'",
+                        help=did_you_mean(source, list(self.definitions), "streams"),
+                    )
+            mark = fingerprint(name, plan, self.functions)
+            known = self.ledger.latest.queries.get(name)
+            if known is not None and known["fingerprint"] != mark:
+                raise Diagnostic(
+                    "QUERY_CHANGED",
+                    f"the storage holds the state of another query '{name}'",
+                    help="drop that query, or choose another name or state directory",
+                )
+            if known is None:
+                since = self.ledger.latest.upto
+                label = f"{name}~{self.ledger.latest.epoch}"
+            else:
+                since, label = known["since"], known["label"]
+            query = Query(name, plan, label, since, mark, tuple(sinks))
+            self._queries[name] = query
+            self._physical = None
+            return query
+
+    def drop(self, name: str) -> None:
+        """Stop a query after the current epoch; its results stay readable."""
+        with self.lock:
+            self._query(name)
+            del self._queries[name]
+            self._physical = None
+
+    def queries(self) -> list[Query]:
+        with self.lock:
+            return list(self._queries.values())
+
+    def result(self, name: str) -> Result:
+        """The answer of a query as far as it is final."""
+        query = self._query(name)
+        return Result(
+            self.spark,
+            self.storage,
+            name,
+            query.schema,
+            self.time_type(query.plan),
+            lambda: self.ledger.results,
+            lambda: self.ledger.latest,
+            query.since,
+        )
+
+    def time_type(self, plan: Node) -> Type | None:
+        used = (self.definitions[s] for s in sorted(source_names({"": plan})))
+        return next((d.time_type for d in used if d.time_type is not None), None)
+
+    def streams(self) -> list[str]:
+        """The streams that the queries read, without tables."""
+        with self.lock:
+            names = source_names({q.name: q.plan for q in self._queries.values()})
+            return sorted(n for n in names if not self.definitions[n].table)
+
+    def describe(self) -> str:
+        return self._stages().describe()
+
+    def _query(self, name: str) -> Query:
+        if name not in self._queries:
+            raise Diagnostic(
+                "UNKNOWN_QUERY",
+                f"there is no query '{name}'",
+                help=did_you_mean(name, list(self._queries), "queries"),
+            )
+        return self._queries[name]
+
+    def _stages(self) -> Physical:
+        if self._physical is None:
+            groups = [Group(q.label, {q.name: q.plan}) for q in self._queries.values()]
+            self._physical = physical(groups, self.functions)
+        return self._physical
+
+    # Epochs.
+
+    def advance(self, rows: Mapping[str, Any], upto: int | None = None) -> Manifest:
+        """One epoch by hand, on rows given by stream; without rows, time passes up to what is known."""
+        with self.lock:
+            frames = [read_recorded(self.spark, self._given(n), data) for n, data in rows.items()]
+            batch = combine(frames) if frames else None
+            return self.epoch(batch, None, upto)
+
+    def finish(self) -> Manifest:
+        """The last epoch: no source says anything more, so everything that waits becomes final."""
+        with self.lock:
+            return self.epoch(None, None, MAX)
+
+    def epoch(self, batch: Batch | None, batch_id: int | None, upto: int | None = None) -> Manifest:
+        """Run one epoch and commit it. A numbered batch that is committed already is skipped, whoever replays it."""
+        with self.lock:
+            before = self.ledger.latest
+            if batch_id is not None and batch_id <= before.batch:
+                self._deliver()
+                return before
+            if before.finished:
+                raise Diagnostic("FINISHED", "the run is finished: its last epoch reached the end of time")
+            started = self._clock()
+            upto = max(before.upto, self.watermark() if upto is None else upto)
+            seen, messages = self._run(before, batch, upto)
+            sources = self._progress(before, seen)
+            now = self._clock()
+            queries = {
+                q.name: {"label": q.label, "since": q.since, "fingerprint": q.fingerprint}
+                for q in self._queries.values()
+            }
+            kept = {label: log for label, log in before.logs.items() if self._owned(label)}
+            manifest = after(
+                replace(before, logs=kept),
+                messages,
+                upto=upto,
+                batch=before.batch if batch_id is None else batch_id,
+                partitions=self.partitions,
+                queries=queries,
+                sources=sources,
+            )
+            self.ledger.commit(manifest)
+            self._pace.tasks = messages
+            self._pace.epochs = [*self._pace.epochs[-99:], (started, now, sum(s[1] for s in seen.values()))]
+            self._deliver()
+            if self.retention is not None and upto not in (MIN, MAX):
+                self.ledger.forget_before(add(upto, -self.retention))
+            return manifest
+
+    def watermark(self) -> int:
+        """What all sources have promised: no row before this instant will come."""
+        known = self.ledger.latest.sources
+        names = self.streams()
+        if not names:
+            return MIN
+        now = self._clock()
+        reached: list[int] = []
+        silent: list[int] = []
+        for name in names:
+            definition = self.definitions[name]
+            newest = known[name].newest if name in known else MIN
+            heard = self._pace.heard.setdefault(name, now)
+            if definition.idle is not None and (now - heard) * 1e6 >= definition.idle:
+                silent.append(newest)
+            else:
+                reached.append(add(newest, -definition.slack))
+        # If every source is silent, all that was said is final.
+        return min(reached) if reached else add(max(silent), 1)
+
+    def _run(
+        self, before: Manifest, batch: Batch | None, upto: int
+    ) -> tuple[dict[str, tuple[int, int]], list[dict[str, Any]]]:
+        graph = self._stages()
+        job = Job(
+            self.spark,
+            graph,
+            self.partitions,
+            self.storage,
+            before.epoch + 1,
+            before.upto,
+            upto,
+            before.logs,
+            keep_state=upto != MAX,
+        )
+        frames: list[DataFrame] = []
+        observed: Observation | None = None
+        names = [n for n in self.streams() if batch is not None and n in batch.tags]
+        if batch is not None and names:
+            observed = Observation()
+            frame = batch.frame.observe(observed, *_observed(batch, names))
+            feeds = [job.feed(n, graph.lanes_from(n), batch.columns[n], batch.tags[n]) for n in names]
+            frames.append(self._entered(job, frame, feeds, before))
+        frames += self._tables(job, before)
+        messages = job.run(frames)
+        found = observed.get if observed is not None else {}
+        seen = {n: (found[f"newest_{batch.tags[n]}"], found[f"rows_{batch.tags[n]}"]) for n in names if batch}
+        return seen, messages
+
+    def _entered(self, job: Job, frame: DataFrame, feeds: Sequence[Feed], before: Manifest) -> DataFrame:
+        late = None if before.upto == MIN else f"ts < {before.upto}L"
+        if len(feeds) > 1 or "source" in frame.columns:
+            tags = ", ".join(str(f.tag) for f in feeds)
+            frame = frame.filter(f"source IN ({tags})")
+        return job.enter(frame, feeds, late)
+
+    def _tables(self, job: Job, before: Manifest) -> list[DataFrame]:
+        """Tables, and the one row without columns: read once, in the first epoch of a query."""
+        fresh = [q.label for q in self._queries.values() if q.name not in before.queries]
+        if not fresh:
+            return []
+        frames = []
+        for name in sorted(self._stages().sources(fresh)):
+            definition = self.definitions[name]
+            if definition.table:
+                stream = read_recorded(self.spark, definition, self.tables.get(name))
+                lanes = self._stages().lanes_from(name, fresh)
+                frames.append(job.enter(stream.frame, [job.feed(name, lanes)]))
+        single = self._stages().lanes_from(None, fresh)
+        return [*frames, job.one_row(single)] if single else frames
+
+    def _progress(
+        self, before: Manifest, seen: Mapping[str, tuple[int | None, int]]
+    ) -> dict[str, SourceProgress]:
+        sources = dict(before.sources)
+        for name, (newest, rows) in seen.items():
+            known = sources.get(name, SourceProgress())
+            if rows:
+                self._pace.heard[name] = self._clock()
+            top = known.newest if newest is None else max(known.newest, newest)
+            sources[name] = replace(known, newest=top, rows=known.rows + rows)
+        return sources
+
+    def _owned(self, place: str) -> bool:
+        return any(place.startswith(f"{q.label}.") for q in self._queries.values())
+
+    def _given(self, name: str) -> StreamDefinition:
+        if name not in self.definitions:
+            raise Diagnostic(
+                "UNKNOWN_STREAM",
+                f"there is no stream '{name}'",
+                help=did_you_mean(name, list(self.definitions), "streams"),
+            )
+        definition = self.definitions[name]
+        return replace(definition, source=replace(definition.source, function="memory"))
+
+    # Sinks.
+
+    def _deliver(self) -> None:
+        """Bring every sink up to the last committed epoch; what is there already is not written again."""
+        for query in self._queries.values():
+            if not query.sinks:
+                continue
+            result = self.result(query.name)
+            for sink in query.sinks:
+                for epoch in self.ledger.epochs:
+                    bounds = self.ledger.bounds(epoch)
+                    if bounds is None or bounds[0] == bounds[1] or sink.has(epoch):
+                        continue
+                    reach("before sink")
+                    sink.write(epoch, result.changes_between(*bounds))
+                    reach("after sink")
+
+    # Figures.
+
+    def status(self) -> dict[str, Any]:
+        """Where the graph is: epoch, watermark, speed, what was refused, and each source's progress."""
+        with self.lock:
+            manifest = self.ledger.latest
+            recent = self._pace.epochs[-20:]
+            rows = sum(e[2] for e in recent)
+            span = recent[-1][1] - recent[0][0] if recent else 0.0
+            newest = max((s.newest for s in manifest.sources.values()), default=MIN)
+            return {
+                "epoch": manifest.epoch,
+                "watermark": None if manifest.upto == MIN else manifest.upto,
+                "finished": manifest.finished,
+                "rows_per_second": rows / span if span > 0 else 0.0,
+                "epoch_seconds": [round(e[1] - e[0], 4) for e in recent],
+                "lag": newest - manifest.upto
+                if MIN not in (newest, manifest.upto) and not manifest.finished
+                else None,
+                "sources": {
+                    n: {"newest": s.newest, "rows": s.rows, "quarantine": dict(s.refused)}
+                    for n, s in manifest.sources.items()
+                },
+                "queries": {
+                    q.name: {"since": None if q.since == MIN else q.since} for q in self._queries.values()
+                },
+            }
+
+    @property
+    def last_tasks(self) -> list[dict[str, Any]]:
+        """What the tasks of the last epoch reported: rows, and seconds by part of the work."""
+        return [m for m in self._pace.tasks if m["kind"] == "stage"]
+
+
+def combine(streams: Sequence[RawStream]) -> Batch:
+    """Several sources as one frame: each row tagged with its source, columns shared by type."""
+    slots: list[str] = []
+    places: list[list[int]] = []
+    for stream in streams:
+        taken: list[int] = []
+        for i in range(len(stream.definition.scan.schema)):
+            type_ = stream.frame.schema[f"c{i}"].dataType.simpleString()
+            place = next((k for k, t in enumerate(slots) if t == type_ and k not in taken), len(slots))
+            if place == len(slots):
+                slots.append(type_)
+            taken.append(place)
+        places.append(taken)
+    united: DataFrame | None = None
+    for tag, (stream, taken) in enumerate(zip(streams, places, strict=True)):
+        columns: list[Column] = [F.lit(tag).alias("source")]
+        for k, type_ in enumerate(slots):
+            value = F.col(f"c{taken.index(k)}") if k in taken else F.lit(None).cast(type_)
+            columns.append(value.alias(f"x{k}"))
+        rows = stream.frame.select(*columns, "ts", "te", "o0", "o1", "o2", "bad", "raw")
+        united = rows if united is None else united.unionAll(rows)
+    assert united is not None
+    names = [s.definition.name for s in streams]
+    return Batch(
+        united,
+        {n: i for i, n in enumerate(names)},
+        {n: tuple(f"x{k}" for k in taken) for n, taken in zip(names, places, strict=True)},
+    )
+
+
+def _observed(batch: Batch, names: Sequence[str]) -> list[Column]:
+    found = []
+    for name in names:
+        tag = batch.tags[name]
+        mine = (F.col("source") == tag) & F.col("bad").isNull()
+        found.append(F.max(F.when(mine, F.col("ts"))).alias(f"newest_{tag}"))
+        found.append(F.count(F.when(F.col("source") == tag, F.lit(1))).alias(f"rows_{tag}"))
+    return found
+
+
+def fingerprint(name: str, plan: Node, functions: Mapping[str, Any]) -> str:
+    """What must be equal for a state to fit a plan: its stages, and the columns between them."""
+    stages = physical([Group(name, {name: plan})], functions)
+    text = stages.describe() + repr([(s.outputs, [i.schema for i in s.inputs]) for s in stages.stages])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
