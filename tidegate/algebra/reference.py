@@ -17,9 +17,17 @@ from itertools import pairwise
 
 from tidegate import time
 from tidegate.algebra import operators as op
+from tidegate.algebra import sync_meaning
 from tidegate.algebra.aggregates import Bag, aggregate, order_key, row_key
 from tidegate.algebra.functions import AggregateFunction, ScalarFunction
 from tidegate.algebra.scalars import compile_scalar
+from tidegate.algebra.sequence_meaning import (
+    sequence_changes,
+    session_changes,
+    shown_in_sequence,
+    shown_in_session,
+)
+from tidegate.algebra.sequences import SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow
 from tidegate.errors import Diagnostic, internal
 from tidegate.types import Row
@@ -212,6 +220,10 @@ def _visible(node: op.Window, rows: Arrivals, t: int) -> Bag:
         return _last_rows(rows, spec.size, bisect_right(rows.times, t) // spec.slide * spec.slide)
     if isinstance(spec, RowsEveryTime):
         return _last_rows(rows, spec.size, bisect_right(rows.times, t // spec.period * spec.period))
+    if isinstance(spec, WindowSequence):
+        return Counter(e for e, _ in rows.ordered[shown_in_sequence(spec, rows.times, t)])
+    if isinstance(spec, SessionWindow):
+        return Counter(e for e, _ in rows.ordered[shown_in_session(spec, rows.times, t)])
     evaluated = bisect_right(rows.times, t) // spec.every * spec.every
     return _last(rows, spec.size, rows.times[evaluated - 1]) if evaluated else Counter()
 
@@ -385,6 +397,7 @@ _MEANINGS: dict[type[op.Node], Callable[..., Bag]] = {
     op.Istream: _istream,
     op.Dstream: _dstream,
     op.Rstream: _rstream,
+    **sync_meaning.MEANINGS,
 }
 
 
@@ -398,6 +411,8 @@ def _changes(self: Reference, plan: op.Node) -> Iterable[int]:
         return {time.MIN}
     if isinstance(plan, op.Window):
         return _window_changes(plan, self.instants(plan).times)
+    if type(plan) in sync_meaning.MEANINGS:
+        return sync_meaning.changes(self, plan)
     beneath: set[int] = set()
     for node in plan.inputs:
         beneath.update(self.change_points(node))
