@@ -116,10 +116,10 @@ def demo(
         console.print(_dedent(text), markup=False, highlight=False)
         query = session.query(text)
         began = time.perf_counter()
-        with _progress(name) as progress:
+        total = sum(data.tables[d].num_rows for d in query.definitions)
+        with _progress(name, total) as progress:
             result = query.run(progress)
         seconds = time.perf_counter() - began
-        total = sum(data.tables[d].num_rows for d in query.definitions)
         console.print(f"{total:,} rows in {seconds:.1f} s: {total / seconds:,.0f} rows per second")
         _table(result.intervals().orderBy("valid_from").limit(5), "first rows of the answer")
         with _progress("verifying") as progress:
@@ -202,16 +202,16 @@ def _table(frame: Any, title: str | None, rows: int | None = None) -> None:
 
 
 @contextmanager
-def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar that shows done, total and rows per second; it appears with the first report."""
+def _progress(what: str, rows: int = 0) -> Iterator[Callable[[float], None]]:
+    """A bar for the part that is done; with the number of `rows` it also shows rows per second."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bars:
         bar = bars.add_task(what, total=None, rate="")
         began = time.perf_counter()
 
-        def report(done: int, total: int) -> None:
-            rate = done / max(1e-9, time.perf_counter() - began)
-            bars.update(bar, completed=done, total=total, rate=f"{done:,} of {total:,}, {rate:,.0f} per second")
+        def report(part: float) -> None:
+            rate = part * rows / max(1e-9, time.perf_counter() - began)
+            bars.update(bar, completed=part, total=1.0, rate=f"{rate:,.0f} rows per second" if rows else "")
 
         yield report
 

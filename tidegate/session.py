@@ -41,7 +41,7 @@ from tidegate.spark.values import infer_columns
 from tidegate.time import to_ticks
 from tidegate.types import TIMESTAMP, Field, Schema, Type, Value
 
-Progress = Callable[..., None]
+Progress = Callable[[float], None]
 
 
 def connect(
@@ -326,6 +326,7 @@ class Query:
                 self.bound.catalog.aggregates,
                 self.session.data,
                 instants,
+                progress,
             )
 
     def explain(self, form: str = "text") -> str:
