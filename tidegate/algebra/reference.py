@@ -410,7 +410,11 @@ def _changes(self: Reference, plan: op.Node) -> Iterable[int]:
     if isinstance(plan, op.OneRow):
         return {time.MIN}
     if isinstance(plan, op.Window):
-        return _window_changes(plan, self.instants(plan).times)
+        rows = self.instants(plan)
+        if isinstance(plan.spec, WindowSequence):
+            parts = _partitions(rows, plan.partition_by) if plan.partition_by else [rows]
+            return set().union(*(sequence_changes(plan.spec, part.times) for part in parts))
+        return _window_changes(plan, rows.times)
     if type(plan) in sync_meaning.MEANINGS:
         return sync_meaning.changes(self, plan)
     beneath: set[int] = set()
@@ -432,6 +436,8 @@ def _window_changes(window: op.Window, times: list[int]) -> set[int]:
         return starts | {time.next_multiple(t + spec.size, spec.slide) for t in times}
     if isinstance(spec, RowsEveryTime):
         return {time.next_multiple(t, spec.period) for t in times}
+    if isinstance(spec, SessionWindow):
+        return session_changes(spec, times)
     assert isinstance(spec, (RowWindow, TimeEveryRows))
     return set(times)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidegate.algebra.sequences import SessionWindow, WindowSequence
+
 
 @dataclass(frozen=True)
 class TimeWindow:
@@ -53,4 +55,9 @@ class TimeEveryRows:
     every: int
 
 
-WindowSpec = TimeWindow | RowWindow | RowsEveryTime | TimeEveryRows
+WindowSpec = TimeWindow | RowWindow | RowsEveryTime | TimeEveryRows | WindowSequence | SessionWindow
+
+
+def is_temporal(spec: WindowSpec) -> bool:
+    """Whether a row's own time decides when it is seen, whatever other rows there are (Astral's full temporal windows)."""
+    return isinstance(spec, TimeWindow) or (isinstance(spec, WindowSequence) and not spec.counts_rows)

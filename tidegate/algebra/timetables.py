@@ -1,0 +1,242 @@
+"""In which windows of a sequence a row is seen, found once per row instead of once per window.
+
+With bounds that never fall, the windows that hold a row are neighbours: from the first whose upper bound reaches it up to
+the first whose lower bound has passed it. Bounds that are (clamped) lines and a constant rate make both of them arithmetic; any
+other sequence is tabulated, window by window, as far as the rows reach, and each entry is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate.algebra.sequences import (
+    Formula,
+    Line,
+    Loop,
+    Periodic,
+    Varying,
+    WindowSequence,
+    check_window,
+    holds,
+    invalid,
+)
+from tidegate.errors import Diagnostic, Kind
+from tidegate.time import MAX
+
+Ints = npt.NDArray[np.int64]
+
+NEVER = MAX
+"""The number of a window that does not exist."""
+
+LIMIT = 1_000_000
+"""How many windows may be tabulated."""
+
+
+@lru_cache(maxsize=64)
+def timetable(spec: WindowSequence) -> Timetable:
+    """The timetable of a sequence; one is enough for all who ask."""
+    return Timetable(spec)
+
+
+@dataclass
+class Timetable:
+    """Which windows hold a row at x: an instant or a position, as the bounds count.
+
+    State: the tabulated windows of a sequence that is not arithmetic; a cache, rebuilt from nothing.
+    """
+
+    spec: WindowSequence
+    _lower: list[int] = field(default_factory=list)
+    _upper: list[int] = field(default_factory=list)
+    _moments: list[int] = field(default_factory=list)
+    _ended: bool = False
+    _starts: dict[int, list[int]] = field(default_factory=dict)
+
+    @property
+    def _lines(self) -> tuple[Line, Line] | None:
+        lower, upper = self.spec.lower.line, self.spec.upper.line
+        arithmetic = isinstance(self.spec.schedule, Periodic) and lower is not None and upper is not None
+        return (lower, upper) if arithmetic else None  # type: ignore[return-value]
+
+    @property
+    def _offset(self) -> int:
+        return 0 if self.spec.rows else self.spec.origin
+
+    def shown(self, x: Ints) -> Ints:
+        """The first window whose upper bound is not below x."""
+        if self._lines is not None:
+            return _first_above(self._lines[1], x - self._offset - 1)
+        self._tabulate(x)
+        found = np.searchsorted(np.array(self._upper, np.int64), x, "left")
+        return np.where(found < len(self._upper), found, NEVER)
+
+    def gone(self, x: Ints) -> Ints:
+        """The first window whose lower bound is above x."""
+        if self._lines is not None:
+            return _first_above(self._lines[0], x - self._offset)
+        self._tabulate(x)
+        found = np.searchsorted(np.array(self._lower, np.int64), x, "right")
+        return np.where(found < len(self._lower), found, NEVER)
+
+    def moment(self, i: Ints) -> Ints:
+        """When window i is shown, as far as no row has a say in it: an instant or a position; MAX for NEVER."""
+        schedule = self.spec.schedule
+        if isinstance(schedule, Periodic):
+            first = self.spec.bounds(0, 0)[1] + schedule.delay
+            return _linear(first, schedule.rate, i)
+        return self._listed(self._moments, i)
+
+    def moment_from(self, first: int, i: Ints) -> Ints:
+        """When window i is shown if upper(0) stands for `first`."""
+        schedule = self.spec.schedule
+        if isinstance(schedule, Periodic):
+            return _linear(first + schedule.delay, schedule.rate, i)
+        assert isinstance(schedule, Varying)
+        listed = self._starts.setdefault(first, [first + schedule.delay])
+        wanted = i[i != NEVER]
+        while len(wanted) and len(listed) <= int(wanted.max()):
+            self._refuse_if_too_many(len(listed))
+            listed.append(self._following(listed[-1]))
+        return self._listed(listed, i)
+
+    def validity(self, t: int) -> tuple[int, int]:
+        """From when to when a row at t is seen; (MAX, MAX): never. For sequences in which no row has a say."""
+        x = np.array([t], np.int64)
+        return _interval(self.moment(self.shown(x)), self.moment(self.gone(x)))
+
+    def validity_from(self, first: int, position: int) -> tuple[int, int]:
+        """The same for a row at a position, if upper(0) stands for `first`."""
+        x = np.array([position], np.int64)
+        return _interval(self.moment_from(first, self.shown(x)), self.moment_from(first, self.gone(x)))
+
+    # tabulation -------------------------------------------------------------------------------------------------
+
+    def _tabulate(self, x: Ints) -> None:
+        """Enter windows until both bounds have passed every x, or will never change again."""
+        if not len(x):
+            return
+        furthest = int(x.max())
+        while not self._ended and not (
+            self._passed(self.spec.lower, self._lower, furthest + 1)
+            and self._passed(self.spec.upper, self._upper, furthest)
+        ):
+            self._refuse_if_too_many(len(self._upper))
+            self._enter()
+
+    def _passed(self, bound: Formula, column: list[int], x: int) -> bool:
+        if not column:
+            return False
+        line = bound.line
+        if column[-1] >= x or line is None or line.final_slope:
+            return column[-1] >= x
+        return len(column) > max(line.corners, default=0)
+
+    def _enter(self) -> None:
+        spec, i = self.spec, len(self._upper)
+        moment = self._next_moment(i)
+        if moment is None:
+            self._ended = True
+            return
+        lower, upper = spec.bounds(i, moment)
+        schedule = spec.schedule
+        rows = isinstance(schedule, Periodic) and schedule.rows
+        check_window(spec, i, lower, upper, moment if rows == spec.rows else None)
+        for name, formula, column, value in (
+            ("lower", spec.lower, self._lower, lower),
+            ("upper", spec.upper, self._upper, upper),
+        ):
+            if column and value < column[-1]:
+                raise invalid(
+                    f"the {name} bound falls from {column[-1]} to {value} at window {i}",
+                    formula.span,
+                    "bounds must not fall, so that a row which has left the window need not be kept",
+                )
+        self._lower.append(lower)
+        self._upper.append(upper)
+        self._moments.append(moment)
+
+    def _next_moment(self, i: int) -> int | None:
+        spec, schedule = self.spec, self.spec.schedule
+        if isinstance(schedule, Periodic):
+            # In the domain of the rate; where the bounds' differs, only rows can tell, and nobody asks here.
+            first = spec.bounds(0, 0)[1] + schedule.delay
+            return first + i * schedule.rate
+        if i:
+            before = self._moments[-1]
+            if isinstance(schedule, Loop) and not holds(schedule.proceed)(before):
+                return None
+            return self._following(before)
+        if isinstance(schedule, Loop):
+            return schedule.first
+        first = spec.origin if spec.upper.reads_now else spec.bounds(0, 0)[1]
+        return first + schedule.delay
+
+    def _following(self, before: int) -> int:
+        schedule = self.spec.schedule
+        if isinstance(schedule, Loop):
+            after = schedule.step.function(0, before)
+            if after <= before:
+                raise invalid(f"STEP does not move forward from {before}", schedule.step.span)
+            return after
+        assert isinstance(schedule, Varying)
+        wait = schedule.rate.function(0, before)
+        if wait <= 0:
+            raise invalid(f"the rate at {before} is not positive", schedule.rate.span)
+        return before + wait
+
+    def _listed(self, listed: list[int], i: Ints) -> Ints:
+        if not listed:
+            return np.full(len(i), MAX, np.int64)
+        known = np.array(listed, np.int64)
+        return np.where(i == NEVER, MAX, known[np.minimum(i, len(listed) - 1)])
+
+    def _refuse_if_too_many(self, count: int) -> None:
+        if count > LIMIT:
+            raise too_many_windows(self.spec)
+
+    def first_windows(self, count: int) -> Iterator[tuple[int, int, int]]:
+        """The first windows as (lower, upper, moment), checked."""
+        for i in range(count):
+            while len(self._upper) <= i and not self._ended:
+                self._enter()
+            if len(self._upper) <= i:
+                return
+            yield self._lower[i], self._upper[i], self._moments[i]
+
+
+def too_many_windows(spec: WindowSequence) -> Diagnostic:
+    return Diagnostic(
+        "TOO_MANY_WINDOWS",
+        f"more than {LIMIT:,} windows would have to be listed one by one",
+        help="let the sequence begin nearer to its rows (STARTING AT), or use linear bounds and a constant rate",
+        kind=Kind.UNSUPPORTED,
+    ).at(spec.upper.span)
+
+
+def _interval(start: Ints, end: Ints) -> tuple[int, int]:
+    return (int(start[0]), int(end[0])) if start[0] < end[0] else (MAX, MAX)
+
+
+def _first_above(line: Line, x: Ints) -> Ints:
+    """The first i with line(i) > x, for a line that does not fall; NEVER if there is none.
+
+    >>> _first_above(Line(2, 1), np.array([0, 1, 2, 3])).tolist()
+    [0, 1, 1, 2]
+    """
+    at_once = x < line(0)
+    found = np.full(len(x), NEVER, np.int64)
+    if line.slope > 0:
+        rising = (x - line.offset) // line.slope + 1
+        found = np.where(x < line.most, rising, NEVER) if line.most is not None else rising
+    return np.where(at_once, 0, found)
+
+
+def _linear(first: int, rate: int, i: Ints) -> Ints:
+    """first + i * rate, MAX for NEVER and for what lies beyond the end of time."""
+    beyond = i > (MAX - max(first, 0)) // rate
+    return np.where(beyond, MAX, first + np.where(beyond, 0, i) * rate)
