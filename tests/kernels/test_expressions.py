@@ -31,7 +31,8 @@ from tidegate.types import (
 )  # fmt: skip
 
 SCHEMA = tuple(
-    Field(f"f{i}", t) for i, t in enumerate([INT, INT, BIGINT, DOUBLE, DOUBLE, STRING, BOOLEAN, DATE, TIMESTAMP, TINYINT])
+    Field(f"f{i}", t)
+    for i, t in enumerate([INT, INT, BIGINT, DOUBLE, DOUBLE, STRING, BOOLEAN, DATE, TIMESTAMP, TINYINT])
 )
 EDGES = [
     [0, 1, -7, 2**31 - 1, -(2**31), None],
@@ -59,6 +60,7 @@ c0 BETWEEN 0 AND c1 | c0 NOT BETWEEN 0 AND 5 | c3 BETWEEN 0 AND 2
 CASE WHEN c1 <> 0 THEN c0 / c1 END | CASE WHEN c6 THEN c0 ELSE c2 END | CASE c0 WHEN 1 THEN 'x' WHEN 0 THEN c5 END
 CASE WHEN c6 THEN c0 WHEN c0 > c1 THEN c1 ELSE NULL END | IF(c6, c0, c3) | IF(c0 > 0, c0 + c1, 0) | IF(c6, NULL, c0)
 COALESCE(c0, c1) | COALESCE(c0, c2, 7) | COALESCE(c5, 'none') | NULLIF(c0, 1) | NULLIF(c0, c1)
+c7 > DATE '2000-01-01' | c8 <= TIMESTAMP '2024-02-29 12:00:00' | CAST('7' AS INT) + c0 | upper('x') = c5
 CAST(c0 AS BIGINT) | CAST(c2 AS INT) | CAST(c0 AS TINYINT) | CAST(c0 AS DOUBLE) | CAST(c2 AS DOUBLE) | CAST(c9 AS INT)
 c5 || 'x' | c5 || c5 | c0 | 7 | 'text' | NULL | true | 1e3 | (c0 + 1) * 2 | -(-c0)
 """
@@ -102,7 +104,11 @@ def test_translated_expression(text):
 
 
 def test_an_error_has_the_wording_of_the_row_wise_evaluator():
-    frame = from_rows([(1, 1, None, None, None, None, None, None, None, None), (1, 0) + (None,) * 8], SCHEMA, [(0, 1, 1)] * 2)
+    frame = from_rows(
+        [(1, 1, None, None, None, None, None, None, None, None), (1, 0) + (None,) * 8],
+        SCHEMA,
+        [(0, 1, 1)] * 2,
+    )
     with pytest.raises(Diagnostic) as caught:
         Scalar(sqlglot.parse_one("c0 / c1"), SCHEMA, DOUBLE)(frame)
     assert caught.value.condition == "DIVIDE_BY_ZERO"
@@ -137,6 +143,22 @@ def test_rows_survive_the_way_into_columns_and_back(rows):
     frame = from_rows(rows, schema, [(0, 1, 1)] * len(rows))
     back = from_arrow(to_arrow(frame), schema)
     assert repr(to_rows(back, schema)) == repr([normalize(r) for r in rows])
+
+
+def test_equal_arguments_are_evaluated_once():
+    from tidegate.algebra.functions import ScalarFunction
+
+    calls = []
+
+    def shout(text):
+        calls.append(text)
+        return None if text is None else text.upper()
+
+    functions = {"shout": ScalarFunction("shout", shout, STRING, 1)}
+    rows = [(None,) * 5 + (v,) + (None,) * 4 for v in ["a", None, "b"] * 1000]
+    scalar = Scalar(sqlglot.parse_one("shout(c5)"), SCHEMA, STRING, functions)
+    assert scalar(from_rows(rows, SCHEMA, [(0, 1, 1)] * 3000)).to_list() == ["A", None, "B"] * 1000
+    assert len(calls) == 3
 
 
 def test_big_sums_stay_exact():

@@ -28,9 +28,12 @@ from tidegate.kernels.graph import compile_plan, compile_plans
 from tidegate.time import MAX, MIN
 from tidegate.types import INT, Field
 
+FEW = max(6, settings().max_examples // 4)
+"""Per combination: there are many, and the fuzz profile wants more."""
+
 
 @pytest.mark.parametrize("kind", [Istream, Dstream])
-@settings(max_examples=30)
+@settings(max_examples=FEW)
 @given(data=st.data())
 def test_changes(kind, data, tools, streams):
     rows = data.draw(streams.physical)
@@ -40,11 +43,15 @@ def test_changes(kind, data, tools, streams):
         return now - before if kind is Istream else before - now
 
     tools.agree(
-        kind(tools.scan("L")), {"L": tools.frame(rows)}, data.draw(streams.boundaries), expected, data.draw(st.booleans())
+        kind(tools.scan("L")),
+        {"L": tools.frame(rows)},
+        data.draw(streams.boundaries),
+        expected,
+        data.draw(st.booleans()),
     )
 
 
-@settings(max_examples=30)
+@settings(max_examples=FEW)
 @given(data=st.data())
 def test_rstream(data, tools, streams):
     rows = data.draw(streams.finite)
@@ -55,7 +62,7 @@ def test_rstream(data, tools, streams):
     )  # fmt: skip
 
 
-@settings(max_examples=40)
+@settings(max_examples=FEW)
 @given(data=st.data())
 def test_single_row(data, tools, streams):
     rows = data.draw(streams.physical)
@@ -82,7 +89,7 @@ def test_one_row_is_there_from_the_beginning_and_once(restoring, tools):
     assert tools.play(plan, {}, [3, 6, MAX], restoring) == [((7,), MIN, MAX, 1)]
 
 
-@settings(max_examples=30)
+@settings(max_examples=FEW)
 @given(data=st.data())
 def test_a_table_joins_like_any_stream(data, tools, streams):
     arrivals = data.draw(streams.arrivals)
@@ -130,7 +137,9 @@ def test_a_part_of_a_plan_takes_chunks_for_its_leaves(tools):
 
 def test_ids_depend_on_the_plan_only(tools):
     def plan():
-        join = Join(tools.scan("L"), tools.scan("R", tools.other), "full", sqlglot.parse_one("c0 = c2 AND c1 < c3"))
+        join = Join(
+            tools.scan("L"), tools.scan("R", tools.other), "full", sqlglot.parse_one("c0 = c2 AND c1 < c3")
+        )
         return Distinct(join)
 
     first, second = compile_plan(plan()), compile_plan(plan())

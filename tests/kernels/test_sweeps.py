@@ -14,6 +14,9 @@ from tidegate.kernels.graph import compile_plan
 from tidegate.time import MAX
 from tidegate.types import DOUBLE, INT, STRING, Field, Type, array
 
+FEW = max(6, settings().max_examples // 4)
+"""Per combination: there are many, and the fuzz profile wants more."""
+
 OPERATORS = {
     "union all": (UnionAll, lambda n, m: n + m),
     "except all": (lambda a, b: Except(a, b, True), lambda n, m: max(0, n - m)),
@@ -25,7 +28,7 @@ OPERATORS = {
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-@settings(max_examples=40)
+@settings(max_examples=FEW)
 @given(data=st.data())
 def test_multiplicities(name, data, tools, streams):
     left, right = data.draw(streams.physical), data.draw(streams.physical)
@@ -58,7 +61,12 @@ def test_an_epoch_logs_what_changed_and_nothing_else(tools):
 
 def test_any_type_has_equal_rows(tools):
     nested = Type("STRUCT", (("k", INT), ("v", array(STRING))))
-    schema = (Field("a", DOUBLE), Field("b", array(INT)), Field("c", nested), Field("d", Type("MAP", (STRING, INT))))
+    schema = (
+        Field("a", DOUBLE),
+        Field("b", array(INT)),
+        Field("c", nested),
+        Field("d", Type("MAP", (STRING, INT))),
+    )
     nan = float("nan")
     rows = [
         ((nan, (1, None), (1, ("x",)), (("k", 1),)), 0, 5, 1),

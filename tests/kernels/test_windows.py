@@ -16,6 +16,9 @@ from tidegate.errors import Diagnostic
 from tidegate.kernels.graph import compile_plan
 from tidegate.time import MAX
 
+FEW = max(6, settings().max_examples // 15)
+"""Per combination: there are many, and the fuzz profile wants more."""
+
 SPECS = [
     TimeWindow(1), TimeWindow(5), TimeWindow(None), TimeWindow(5, 3), TimeWindow(2, 5), TimeWindow(None, 4),
     TimeWindow(6, 6),
@@ -54,7 +57,7 @@ def expected(spec, rows, partition_by, t):
 
 @pytest.mark.parametrize("partition_by", [(), (0,), (1, 0)], ids=str)
 @pytest.mark.parametrize("spec", SPECS, ids=str)
-@settings(max_examples=12)
+@settings(max_examples=FEW)
 @given(data=st.data())
 def test_window_over_a_raw_stream(spec, partition_by, data, tools, streams):
     rows = data.draw(streams.arrivals)
@@ -67,14 +70,16 @@ def test_window_over_a_raw_stream(spec, partition_by, data, tools, streams):
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
-@settings(max_examples=12)
+@settings(max_examples=FEW)
 @given(data=st.data())
 def test_window_over_a_derived_stream(spec, data, tools, streams):
     """The definition holds at every instant a row is valid; simultaneous rows are ordered by all columns."""
     rows = data.draw(streams.finite)
     chronon = data.draw(st.sampled_from([1, 2, 3]))
     changes = data.draw(st.booleans())
-    given_rows = [p for e, a, b, n in rows for p in ([(e, a, MAX, n), (e, b, MAX, -n)] if changes else [(e, a, b, n)])]
+    given_rows = [
+        p for e, a, b, n in rows for p in ([(e, a, MAX, n), (e, b, MAX, -n)] if changes else [(e, a, b, n)])
+    ]
 
     def key(e):
         return [(v is not None, v or (0 if i == 0 else "")) for i, v in enumerate(e)]
@@ -113,7 +118,11 @@ def test_a_long_row_beneath_a_window_costs_layers_not_instants(tools):
     """RANGE 6 over a row of a billion chronons: 6 / 2 layers."""
     plan = Window(tools.scan("L"), TimeWindow(6), granularity=2)
     result = tools.play(plan, {"L": tools.frame([((1, "p"), 1, 2_000_000_001, 1)])}, [MAX])
-    assert sorted(r[1:] for r in result) == [(2, 2_000_000_006, 1), (4, 2_000_000_002, 1), (6, 2_000_000_004, 1)]
+    assert sorted(r[1:] for r in result) == [
+        (2, 2_000_000_006, 1),
+        (4, 2_000_000_002, 1),
+        (6, 2_000_000_004, 1),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,10 @@ def aligned(instant: pl.Expr, step: int) -> pl.Expr:
     rest = instant % step  # Polars' remainder may have either sign; only its class counts here.
     gap = (pl.lit(step, dtype=pl.Int64) - rest) % step
     gap = pl.when(gap < 0).then(gap + step).otherwise(gap)
-    return pl.when((instant == MIN) | (instant == MAX)).then(instant).otherwise(
-        pl.when(instant > MAX - step).then(MAX).otherwise(instant + gap)
+    return (
+        pl.when((instant == MIN) | (instant == MAX))
+        .then(instant)
+        .otherwise(pl.when(instant > MAX - step).then(MAX).otherwise(instant + gap))
     )
 
 
@@ -71,7 +73,9 @@ class AlignKernel:
         return {"held": table(empty(payload_types(self.schema), "te", "end", "n"))}
 
     def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
-        rows = chunks[0].with_columns(aligned(pl.col("ts"), self.step_ticks), aligned(pl.col("te"), self.step_ticks))
+        rows = chunks[0].with_columns(
+            aligned(pl.col("ts"), self.step_ticks), aligned(pl.col("te"), self.step_ticks)
+        )
         return hold(state, "held", rows, columns(len(self.schema)), upto)
 
 

@@ -18,6 +18,7 @@ import polars as pl
 from sqlglot import exp
 
 from tidegate.algebra.expressions import index_of, references
+from tidegate.errors import Diagnostic
 from tidegate.kernels.rows import Frame, column_from_values, column_values, dtype, normalized
 from tidegate.types import (
     BIGINT,
@@ -38,6 +39,7 @@ Functions = Mapping[str, Any]
 """User-defined functions by name."""
 
 _LIMITS = {"TINYINT": 2**7, "SMALLINT": 2**15, "INT": 2**31, "BIGINT": 2**63}
+_WORTH_SHARING = 1_000
 _COMPARABLE = ("BOOLEAN", "FLOAT", "STRING", "BINARY", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 
 
@@ -101,17 +103,27 @@ class Scalar:
     def _rows(self, frame: Frame) -> pl.Series:
         if frame.is_empty():
             return pl.Series("value", [], dtype=dtype(self.type))
+        read = [f"c{i}" for i in sorted(references(self.expression))]
+        if frame.height > _WORTH_SHARING and read:
+            # Functions are deterministic: equal arguments need one evaluation.
+            distinct = frame.select(read).unique()
+            if 2 * distinct.height < frame.height:
+                values = distinct.with_columns(self._each(distinct))
+                return frame.select(read).join(
+                    values, on=read, how="left", nulls_equal=True, maintain_order="left"
+                )["value"]
+        return self._each(frame)
+
+    def _each(self, frame: Frame) -> pl.Series:
         call = self.by_row
         blank: list[object] = [None] * frame.height
         needed = references(self.expression)
         values = [
-            column_values(frame[f"c{i}"], f.type) if i in needed else blank
-            for i, f in enumerate(self.schema)
+            column_values(frame[f"c{i}"], f.type) if i in needed else blank for i, f in enumerate(self.schema)
         ]
         rows = zip(*values, strict=True) if values else iter([()] * frame.height)
-        return normalized(
-            pl.DataFrame([column_from_values("value", [call(r) for r in rows], self.type)])
-        )["value"]
+        results = column_from_values("value", [call(r) for r in rows], self.type)
+        return normalized(pl.DataFrame([results]))["value"]
 
 
 def translate(expression: exp.Expression, schema: Schema) -> Column | None:
@@ -122,10 +134,14 @@ def translate(expression: exp.Expression, schema: Schema) -> Column | None:
         return None
 
 
-def type_of(expression: exp.Expression, schema: Schema) -> Type | None:
-    """The type of a column or a translatable expression."""
-    column = translate(expression, schema)
-    return column.type if column is not None else None
+def type_of(expression: exp.Expression, schema: Schema, functions: Functions) -> Type | None:
+    """The type of an expression, where it can be told without Spark."""
+    from tidegate.algebra.scalar_types import infer
+
+    try:
+        return infer(expression, schema, functions).type
+    except Diagnostic:
+        return None
 
 
 def _translate(e: exp.Expression, schema: Schema) -> Column:
@@ -133,9 +149,30 @@ def _translate(e: exp.Expression, schema: Schema) -> Column:
     if index is not None:
         return Column(pl.col(f"c{index}"), schema[index].type)
     rule = _RULES.get(type(e))
+    if rule is None or isinstance(e, exp.Cast):
+        constant = _constant(e)
+        if constant is not None:
+            return constant
     if rule is None:
         raise _NotTranslatableError
     return rule(e, lambda part: _translate(part, schema))
+
+
+def _constant(e: exp.Expression) -> Column | None:
+    """An expression without columns is evaluated once: `TIMESTAMP '2024-01-01'`, for one."""
+    from tidegate.algebra.scalar_types import infer
+    from tidegate.algebra.scalars import compile_scalar
+
+    if references(e) or e.find(exp.Column):
+        return None
+    try:
+        type_ = infer(e, (), {}).type
+        if type_.name not in (*_COMPARABLE, *INTEGRAL, "DOUBLE"):
+            return None
+        value = compile_scalar(e, (), {})(())
+    except Diagnostic:
+        return None
+    return Column(pl.lit(column_from_values("value", [value], type_)).first(), type_)
 
 
 Translate = Callable[[exp.Expression], Column]
@@ -190,9 +227,7 @@ def _common(parts: list[exp.Expression], tr: Translate) -> tuple[list[Column], T
         if column.type.name == "DECIMAL" and not (target == DOUBLE and _is_decimal_literal(part)):
             raise _NotTranslatableError
     wide = dtype(target)
-    return [
-        c if c.type == target else Column(c.value.cast(wide), target, c.error) for c in columns
-    ], target
+    return [c if c.type == target else Column(c.value.cast(wide), target, c.error) for c in columns], target
 
 
 def _checked(value: pl.Expr, type_: Type, errors: pl.Expr | None) -> Column:
@@ -202,7 +237,9 @@ def _checked(value: pl.Expr, type_: Type, errors: pl.Expr | None) -> Column:
     return Column(value.cast(dtype(type_), strict=False), type_, _either_error(errors, out))
 
 
-def _arithmetic(apply: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Callable[[exp.Expression, Translate], Column]:
+def _arithmetic(
+    apply: Callable[[pl.Expr, pl.Expr], pl.Expr],
+) -> Callable[[exp.Expression, Translate], Column]:
     def rule(e: exp.Expression, tr: Translate) -> Column:
         (a, b), target = _common([e.this, e.expression], tr)
         errors = _either_error(a.error, b.error)

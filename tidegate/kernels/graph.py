@@ -15,8 +15,10 @@ import polars as pl
 from tidegate.algebra import operators as op
 from tidegate.algebra.expressions import ref
 from tidegate.algebra.functions import AggregateFunction, ScalarFunction
+from tidegate.algebra.sequences import Periodic, SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow
 from tidegate.errors import internal
+from tidegate.kernels import sync_lowering
 from tidegate.kernels.endpoints import AlignKernel, SplitKernel, TimeWindowKernel
 from tidegate.kernels.expressions import Functions
 from tidegate.kernels.join import EquiKey, JoinKernel, split_predicate
@@ -40,6 +42,12 @@ from tidegate.kernels.rowwise import (
     SubtractKernel,
     UnionKernel,
     scanned,
+)
+from tidegate.kernels.sequences import (
+    RowsByTimeKernel,
+    SequenceByRowsKernel,
+    SessionKernel,
+    TimeSequenceKernel,
 )
 from tidegate.kernels.streams import ChangesKernel, SingleRowKernel
 from tidegate.kernels.sweep import SweepKernel
@@ -161,9 +169,7 @@ def compile_plans(
     aggregates = {name: f for name, f in given.items() if isinstance(f, AggregateFunction)}
     lowering = _Lowering(scalars, aggregates, leaves or {})
     outputs = tuple(lowering.id_of(r) for r in roots)
-    feeds = [
-        Leaf(id_, name, node, node in lowering.ordered) for node, (id_, name) in lowering.feeds.items()
-    ]
+    feeds = [Leaf(id_, name, node, node in lowering.ordered) for node, (id_, name) in lowering.feeds.items()]
     return Program(tuple(feeds), tuple(lowering.steps), outputs, tuple(r.schema for r in roots))
 
 
@@ -253,17 +259,21 @@ def _join(low: _Lowering, node: op.Join) -> str:
     left, right = low.id_of(node.left), low.id_of(node.right)
     if node.kind in ("semi", "anti"):
         return _partnered(low, node, left, right, mirrored=False)
-    keys, residual = split_predicate(node)
+    keys, residual = split_predicate(node, low.functions)
     inner = JoinKernel(node.left.schema, node.right.schema, keys, residual, low.functions)
     result = low.add(inner, left, right)
     parts = [result]
     width, total = len(node.left.schema), len(node.schema)
     if node.kind in ("left", "full"):
-        alone = _partnered(low, op.Join(node.left, node.right, "anti", node.predicate), left, right, mirrored=False)
+        alone = _partnered(
+            low, op.Join(node.left, node.right, "anti", node.predicate), left, right, mirrored=False
+        )
         positions: list[int | None] = [i if i < width else None for i in range(total)]
         parts.append(low.add(ColumnsKernel(node.schema, tuple(positions)), alone))
     if node.kind in ("right", "full"):
-        alone = _partnered(low, op.Join(node.left, node.right, "anti", node.predicate), left, right, mirrored=True)
+        alone = _partnered(
+            low, op.Join(node.left, node.right, "anti", node.predicate), left, right, mirrored=True
+        )
         positions = [None if i < width else i - width for i in range(total)]
         parts.append(low.add(ColumnsKernel(node.schema, tuple(positions)), alone))
     return low.add(UnionKernel(node.schema), *parts) if len(parts) > 1 else result
@@ -275,7 +285,7 @@ def _partnered(low: _Lowering, node: op.Join, left: str, right: str, mirrored: b
     If equal keys are all that matters, each row meets at most one row of the partners' distinct keys: the join is the
     answer, and what it leaves over is the rest. Otherwise a sweep asks whether a row has any partner.
     """
-    keys, residual = split_predicate(node)
+    keys, residual = split_predicate(node, low.functions)
     mine, other = (right, left) if mirrored else (left, right)
     own = node.right.schema if mirrored else node.left.schema
     if residual is None:
@@ -313,8 +323,16 @@ def _window(low: _Lowering, node: op.Window) -> str:
         if spec.is_now and (raw or node.granularity == 1):
             return below
         return low.add(TimeWindowKernel(schema, spec.size, spec.slide, chronon), below)
+    if isinstance(spec, WindowSequence) and not spec.counts_rows:
+        return low.add(TimeSequenceKernel(schema, spec, chronon), below)
     if raw:
         low.need_order(node.input)
+    if isinstance(spec, WindowSequence):
+        by_rows = isinstance(spec.schedule, Periodic) and spec.schedule.rows
+        kernel = SequenceByRowsKernel if by_rows else RowsByTimeKernel
+        return low.add(kernel(schema, node.partition_by, chronon, spec), below)
+    if isinstance(spec, SessionWindow):
+        return low.add(SessionKernel(schema, node.partition_by, chronon, spec.gap), below)
     if isinstance(spec, RowWindow):
         return low.add(RowWindowKernel(schema, node.partition_by, chronon, spec.size, spec.slide), below)
     if isinstance(spec, RowsEveryTime):
@@ -356,6 +374,7 @@ _RULES: Mapping[type[op.Node], Callable[[_Lowering, Any], str]] = {
     op.Istream: lambda low, node: low.add(ChangesKernel(node.schema, 1), low.id_of(node.inputs[0])),
     op.Dstream: lambda low, node: low.add(ChangesKernel(node.schema, -1), low.id_of(node.inputs[0])),
     op.Rstream: lambda low, node: low.add(SplitKernel(node.schema, node.period), low.id_of(node.inputs[0])),
+    **sync_lowering.RULES,
 }
 
 
@@ -375,7 +394,8 @@ def run(
     since = MIN
     for upto in boundaries:
         scans = {
-            name: rows.filter((pl.col("ts") >= since) & (pl.col("ts") < upto)) for name, rows in sources.items()
+            name: rows.filter((pl.col("ts") >= since) & (pl.col("ts") < upto))
+            for name, rows in sources.items()
         }
         states, out = program.step(states, scans, upto)
         chunks.append(out)

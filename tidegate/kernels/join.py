@@ -42,7 +42,7 @@ class EquiKey:
     null_safe: bool
 
 
-def split_predicate(node: Join) -> tuple[tuple[EquiKey, ...], exp.Expression | None]:
+def split_predicate(node: Join, functions: Functions) -> tuple[tuple[EquiKey, ...], exp.Expression | None]:
     """The equi-keys of a join and what remains of its predicate.
 
     Sides of different types stay in the predicate: which common type they are compared in is not the join's affair.
@@ -51,7 +51,7 @@ def split_predicate(node: Join) -> tuple[tuple[EquiKey, ...], exp.Expression | N
     keys: list[EquiKey] = []
     rest: list[exp.Expression] = []
     for part in conjuncts(node.predicate):
-        key = _equi_key(part, width, node)
+        key = _equi_key(part, width, node, functions)
         if key is None:
             rest.append(part)
         else:
@@ -59,7 +59,7 @@ def split_predicate(node: Join) -> tuple[tuple[EquiKey, ...], exp.Expression | N
     return tuple(keys), conjoin(rest)
 
 
-def _equi_key(part: exp.Expression, width: int, node: Join) -> EquiKey | None:
+def _equi_key(part: exp.Expression, width: int, node: Join, functions: Functions) -> EquiKey | None:
     while isinstance(part, exp.Paren):
         part = part.this
     if not isinstance(part, exp.EQ | exp.NullSafeEQ):
@@ -73,7 +73,7 @@ def _equi_key(part: exp.Expression, width: int, node: Join) -> EquiKey | None:
     if max(reads_a) >= width or min(reads_b) < width:
         return None
     b = shift(b, -width)
-    left, right = type_of(a, node.left.schema), type_of(b, node.right.schema)
+    left, right = type_of(a, node.left.schema, functions), type_of(b, node.right.schema, functions)
     if left is None or left != right or left.name == "MAP":
         return None
     return EquiKey(a, b, left, isinstance(part, exp.NullSafeEQ))
@@ -145,7 +145,9 @@ class JoinKernel:
         pair = pl.concat(
             [
                 a.select(*columns(len(self.left)), "ts", "te", "n"),
-                b.select(*shifted, pl.col("ts").alias("ts2"), pl.col("te").alias("te2"), pl.col("n").alias("n2")),
+                b.select(
+                    *shifted, pl.col("ts").alias("ts2"), pl.col("te").alias("te2"), pl.col("n").alias("n2")
+                ),
             ],
             how="horizontal",
         )

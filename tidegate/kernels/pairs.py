@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 import numba
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from tidegate.kernels.rows import Frame
+from tidegate.kernels.sweep_walk import by_group
 
 Ints = npt.NDArray[np.int64]
 
@@ -63,25 +63,24 @@ def starting_inside(
     if frame.is_empty() or others.is_empty():
         return
     names = list(keys)
-    sorted_others = others.sort(*names, "ts") if names else others.sort("ts")
+    ordered = others.sort("ts")
     if names:
-        # Runs of equal keys in the sorted frame; nulls were sorted together and are equal to each other here.
-        runs = (
-            sorted_others.select(names)
-            .with_row_index("start")
-            .group_by(names)
-            .agg(pl.col("start").min().cast(pl.Int64), pl.len().cast(pl.Int64).alias("size"))
+        groups = ordered.select(names).unique().with_row_index("group")
+        codes = ordered.select(names).join(
+            groups, on=names, how="left", nulls_equal=True, maintain_order="left"
         )
-        hits = frame.join(runs, on=names, how="inner", nulls_equal=True)
-        start = hits["start"].to_numpy()
-        stop = start + hits["size"].to_numpy()
+        begin, order = by_group(codes["group"].to_numpy().astype(np.int64), groups.height)
+        ordered = ordered[order]
+        hits = frame.join(groups, on=names, how="inner", nulls_equal=True)
+        group = hits["group"].to_numpy().astype(np.int64)
+        start, stop = begin[group], begin[group + 1]
     else:
         hits = frame
         start = np.zeros(frame.height, np.int64)
         stop = np.full(frame.height, others.height, np.int64)
     low, high = np.empty(hits.height, np.int64), np.empty(hits.height, np.int64)
     _runs(
-        sorted_others["ts"].to_numpy(), start, stop, hits["ts"].to_numpy(), hits["te"].to_numpy(),
+        ordered["ts"].to_numpy(), start, stop, hits["ts"].to_numpy(), hits["te"].to_numpy(),
         strict, low, high,
     )  # fmt: skip
     ends = np.cumsum(high - low)
@@ -91,7 +90,7 @@ def starting_inside(
         last = max(first + 1, int(np.searchsorted(ends, done + block, side="right")))
         size = int(ends[last - 1]) - done
         for rows, more in _blocks(low, high, first, last, size, block):
-            yield hits[rows], sorted_others[more]
+            yield hits[rows], ordered[more]
         first = last
 
 

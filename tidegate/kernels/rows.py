@@ -143,6 +143,12 @@ def consolidate(frame: Frame) -> Frame:
     return summed.filter(pl.col("n") != 0).select(frame.columns)
 
 
+def joined(rows: Frame, more: Frame) -> Frame:
+    """Both, one after the other; copied only once in a while, so that small epochs stay cheap."""
+    both = pl.concat([rows, more])
+    return both.rechunk() if both.n_chunks() > 16 else both
+
+
 def accumulate(rows: Frame, delta: Frame) -> Frame:
     """`consolidate(rows + delta)`, at the price of the delta: only what a negative row meets is regrouped.
 
@@ -152,9 +158,7 @@ def accumulate(rows: Frame, delta: Frame) -> Frame:
     """
     if delta.is_empty():
         return rows
-    both = pl.concat([rows, delta])
-    if both.n_chunks() > 16:
-        both = both.rechunk()
+    both = joined(rows, delta)
     keys = [c for c in rows.columns if c != "n"]
     negative = delta.filter(pl.col("n") < 0)
     if negative.is_empty():
@@ -174,7 +178,7 @@ def replace_latest(rows: Frame, delta: Frame, keys: Sequence[str]) -> Frame:
     if rows.is_empty():
         return fresh
     kept = rows.join(delta.select(keys), on=list(keys), how="anti", nulls_equal=True)
-    return pl.concat([kept, fresh]).rechunk()
+    return joined(kept, fresh)
 
 
 def restore(layout: Layout, log: Sequence[Frame], upto: int) -> Frame:
@@ -270,9 +274,7 @@ def to_rows(frame: Frame, schema: Schema) -> list[Row]:
     """The payload as Python rows of `tidegate.types.Value`s."""
     if not schema:
         return [()] * frame.height
-    values = [
-        [_value(v, f.type) for v in frame[f"c{i}"].to_list()] for i, f in enumerate(schema)
-    ]
+    values = [[_value(v, f.type) for v in frame[f"c{i}"].to_list()] for i, f in enumerate(schema)]
     return list(zip(*values, strict=True))
 
 

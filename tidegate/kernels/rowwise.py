@@ -151,5 +151,7 @@ def scanned(chunk: Frame, schema: Schema, seq: bool) -> Frame:
     types = payload_types(schema)
     extra = ["seq"] if seq else []
     return chunk.select(
-        *(pl.col(c) if chunk.schema[c] == t else pl.col(c).cast(t) for c, t in types.items()), *VALIDITY, *extra
+        *(pl.col(c) if chunk.schema[c] == t else pl.col(c).cast(t) for c, t in types.items()),
+        *VALIDITY,
+        *extra,
     )

@@ -16,6 +16,7 @@ from tidegate.kernels.rows import (
     columns,
     consolidate,
     empty,
+    joined,
     payload_types,
     released,
     table,
@@ -59,8 +60,7 @@ class ChangesKernel:
         jumps = consolidate(pl.concat([starts, now, due]))
         seen = jumps.filter(pl.col("n") * self.sign > 0)
         out = seen.select(*payload, (pl.col("te") - 1).alias("ts"), "te", pl.col("n") * self.sign)
-        pending = pl.concat([rest, later])
-        return {"pending": Table(pending.rechunk() if pending.n_chunks() > 16 else pending, later)}, out
+        return {"pending": Table(joined(rest, later), later)}, out
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,7 @@ class SingleRowKernel:
                 f"a sub-query used as a value has more than one row at instant {at!r}",
                 help="aggregate it (MAX, MIN, …), or use IN, ANY or EXISTS",
             )
-            error.span = self.position
+            if self.position != (0, 0):
+                error.span = self.position
             raise error
         return after, chunks[0].select(*columns(len(self.schema)), "ts", "te", "n")

@@ -22,6 +22,7 @@ from tidegate.kernels.rows import (
     columns,
     consolidate,
     empty,
+    joined,
     payload_types,
     released,
     replace_latest,
@@ -96,11 +97,8 @@ class SweepKernel:
         waiting, kept = released(state["pending"].rows, upto)
         later = _ends_after(sides, keys, upto)
         current, delta, out = sweep(state["current"].rows, waiting, sides, keys, self.operation, upto)
-        rest = pl.concat([kept, later])
-        if rest.n_chunks() > 16:
-            rest = rest.rechunk()
         return (
-            {"current": Table(current, delta), "pending": Table(rest, later)},
+            {"current": Table(current, delta), "pending": Table(joined(kept, later), later)},
             out.select(*columns(len(self.schema)), "ts", "te", "n"),
         )
 

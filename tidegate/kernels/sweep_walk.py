@@ -40,8 +40,8 @@ def multiplicity(operation: int, n: int, m: int) -> int:
 
 
 @numba.njit(cache=True)
-def _by_group(group: Ints, count: int) -> tuple[Ints, Ints]:
-    """Where each group's jumps begin, and the jumps' order by group, stable."""
+def by_group(group: Ints, count: int) -> tuple[Ints, Ints]:
+    """Where each group's items begin (and the last one ends), and the items' order by group, stable."""
     begin = np.zeros(count + 1, np.int64)
     for g in group:
         begin[g + 1] += 1
@@ -94,7 +94,7 @@ def walk(
     Gives the changes of the result, by group and time: group, instant, multiplicity before, multiplicity from then on. Jumps at
     one instant are simultaneous: only their net effect is seen.
     """
-    begin, order = _by_group(group, len(n))
+    begin, order = by_group(group, len(n))
     changed = np.empty(len(group), np.int64)
     when = np.empty(len(group), np.int64)
     before = np.empty(len(group), np.int64)

@@ -22,6 +22,7 @@ from tidegate.kernels.rows import (
     columns,
     consolidate,
     empty,
+    joined,
     payload_types,
     replace_latest,
     table,
@@ -158,9 +159,10 @@ class RowWindowKernel(_Counted):
         if rows.is_empty():
             nothing = empty(payload_types(self.schema), "ts", "te", "n")
             return {"recent": table(recent), **after}, nothing
-        counts = recent.group_by(keys).agg(pl.col("p").max().alias("count"))
+        mine = recent.join(rows.select(keys).unique(), on=keys, how="semi", nulls_equal=True)
+        counts = mine.group_by(keys).agg(pl.col("p").max().alias("count"))
         new, touched = _positioned(rows, counts, keys)
-        old = recent.join(touched, on=keys, how="inner", nulls_equal=True)
+        old = mine.join(touched, on=keys, how="inner", nulls_equal=True)
         fresh = new.join(touched, on=keys, how="left", nulls_equal=True, maintain_order="left")
         shared = [*payload, *([] if self.partition_by else ["g"]), "p", "before", "after", "offset"]
         known = pl.concat([old.select(shared), fresh.select(shared)])
@@ -197,7 +199,7 @@ class RowWindowKernel(_Counted):
         )
         delta = live.filter(pl.col("p") > pl.col("before")).select(recent.columns)
         others = recent.join(touched, on=self.keys, how="anti", nulls_equal=True)
-        return delta, pl.concat([others, live.select(recent.columns)]).rechunk()
+        return delta, joined(others, live.select(recent.columns))
 
 
 @dataclass(frozen=True)
@@ -267,8 +269,12 @@ class TimeEveryRowsKernel(_Counted):
         return (
             held.sort("at")
             .join_asof(
-                marks.sort("point"), left_on="at", right_on="point", by="group",
-                strategy="forward", check_sortedness=False,
+                marks.sort("point"),
+                left_on="at",
+                right_on="point",
+                by="group",
+                strategy="forward",
+                check_sortedness=False,
             )
             .filter(pl.col("point").is_not_null())
             .select(*events.columns, "point")
