@@ -1,0 +1,167 @@
+"""The relation of a modify stream: the first row of a key inserts, later ones update, an operation may delete.
+
+What a row leaves behind depends on its own operation only: a key is known after an insert or update and unknown after a
+delete, whatever was before. So the whole epoch is judged without a loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from tidegate.algebra.modify import (
+    CODES,
+    KNOWN_KEY,
+    UNKNOWN_KEY,
+    UNKNOWN_OPERATION,
+    Anomaly,
+    Operation,
+)
+from tidegate.kernels.rows import (
+    Frame,
+    Layout,
+    State,
+    Table,
+    empty,
+    payload_types,
+    replace_latest,
+    table,
+    to_rows,
+)
+from tidegate.kernels.rowwise import Stateless
+from tidegate.time import MAX
+from tidegate.types import Schema
+
+_INSERT, _UPSERT, _DELETE = 0, 1, 2
+_NUMBERS = {Operation.INSERT: _INSERT, Operation.UPSERT: _UPSERT, Operation.DELETE: _DELETE}
+
+
+@dataclass(frozen=True)
+class InsertsKernel(Stateless):
+    """KEY NULL: every row inserts, and nothing ends: (e, t) is valid in [t, MAX)."""
+
+    schema: Schema
+
+    def apply(self, chunks: Sequence[Frame]) -> Frame:
+        names = [f"c{i}" for i in range(len(self.schema))]
+        return chunks[0].select(*names, "ts", pl.lit(MAX, dtype=pl.Int64).alias("te"), "n")
+
+
+@dataclass(frozen=True)
+class ModifyKernel:
+    """Of each key the row that modified it last; several operations at one instant show their net effect only.
+
+    `snapshot(modify(S), t)` = the rows left by the operations up to t. State: `current`, the row of each key;
+    `anomalies` keeps nothing, its log lists the rows that contradicted those before them (as `rows`' columns, `reason`, `te` = t + 1).
+
+    >>> from tidegate.types import INT, STRING, Field
+    >>> kernel = ModifyKernel((Field("k", STRING), Field("v", INT)), (0,))
+    >>> rows = pl.DataFrame({"c0": ["a", "a"], "c1": [1, 2], "ts": [3, 7], "te": [4, 8], "n": [1, 1], "seq": [0, 1]})
+    >>> kernel.step(kernel.initial(), [rows.cast({"c1": pl.Int32})], 10)[1].sort("ts").rows()
+    [('a', 1, 3, 7, 1), ('a', 2, 7, 9223372036854775807, 1)]
+    """
+
+    schema: Schema
+    """The input's, with the operation column."""
+    key: tuple[int, ...]
+    operation: int | None = None
+    layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        keys = tuple(self._keys)
+        object.__setattr__(self, "layout", {"current": Layout(keys, keys), "anomalies": Layout((), keys)})
+
+    @property
+    def _keys(self) -> list[str]:
+        return [f"c{i}" for i in self.key]
+
+    @property
+    def _kept(self) -> list[str]:
+        """The relation's columns, by their names in the input."""
+        return [f"c{i}" for i in range(len(self.schema)) if i != self.operation]
+
+    def initial(self) -> State:
+        types = payload_types(self.schema)
+        kept = {c: types[c] for c in self._kept}
+        return {
+            "current": table(empty(kept, "n")),
+            "anomalies": table(empty({**types, "reason": pl.String()}, "te", "n")),
+        }
+
+    def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
+        (chunk,) = chunks
+        current = state["current"].rows
+        nothing = table(state["anomalies"].rows)
+        if chunk.is_empty():
+            out = empty({c: current.schema[c] for c in self._kept}, "ts", "te", "n")
+            return {"current": table(current), "anomalies": nothing}, self._named(out)
+        keys, kept = self._keys, self._kept
+        # A sort by time and arrival keeps the rows of a key in order; group numbers make that cheap afterwards.
+        touched = chunk.select(keys).unique(maintain_order=True)
+        old = current.join(touched, on=keys, how="semi", nulls_equal=True)
+        rows = (
+            chunk.with_columns(op=self._operations(chunk))
+            .join(touched.with_row_index("group"), on=keys, how="left", nulls_equal=True)
+            .join(old.select(*keys, pl.lit(True).alias("known")), on=keys, how="left", nulls_equal=True)
+            .sort("group", "ts", "seq", maintain_order=True)
+        )
+        wrong = rows.filter(pl.col("op").is_null()).with_columns(reason=pl.lit(UNKNOWN_OPERATION))
+        rows = rows.filter(pl.col("op").is_not_null())
+        before = pl.col("op").shift(1).over("group")
+        rows = rows.with_columns(
+            known=pl.when(before.is_null()).then(pl.col("known").fill_null(False)).otherwise(before != _DELETE)
+        )
+        inserted_twice = (pl.col("op") == _INSERT) & pl.col("known")
+        deleted_twice = (pl.col("op") == _DELETE) & ~pl.col("known")
+        refused = rows.filter(inserted_twice | deleted_twice).with_columns(
+            reason=pl.when(pl.col("op") == _INSERT).then(pl.lit(KNOWN_KEY)).otherwise(pl.lit(UNKNOWN_KEY))
+        )
+        applied = rows.filter(~inserted_twice & ~deleted_twice)
+        # Only the last operation of a key at an instant can be seen.
+        last = (pl.col("group") != pl.col("group").shift(-1)) | (pl.col("ts") != pl.col("ts").shift(-1))
+        seen = applied.filter(last.fill_null(True)).with_columns(
+            te=pl.col("ts").shift(-1).over("group").fill_null(MAX),
+            first=pl.col("group") != pl.col("group").shift(1).fill_null(2**32 - 1),
+        )
+        starts = seen.filter(pl.col("op") != _DELETE).select(*kept, "ts", "te", pl.lit(1, pl.Int64).alias("n"))
+        firsts = seen.filter("first").select(*keys, "ts")
+        ends = old.join(firsts, on=keys, how="inner", nulls_equal=True).select(
+            *kept, "ts", pl.lit(MAX, pl.Int64).alias("te"), pl.lit(-1, pl.Int64).alias("n")
+        )
+        latest = seen.filter(pl.col("te") == MAX)
+        gone = latest.filter(pl.col("op") == _DELETE).join(old.select(keys), on=keys, how="semi", nulls_equal=True)
+        delta = pl.concat(
+            [
+                latest.filter(pl.col("op") != _DELETE).select(*kept, pl.lit(1, pl.Int64).alias("n")),
+                gone.select(*kept, pl.lit(0, pl.Int64).alias("n")),
+            ]
+        )
+        reported = pl.concat(
+            [part.select(*payload_types(self.schema), "reason", pl.col("ts") + 1, "n") for part in (wrong, refused)]
+        ).rename({"ts": "te"})
+        after = {
+            "current": Table(replace_latest(current, delta, keys), delta),
+            "anomalies": Table(nothing.rows, reported.select(nothing.rows.columns)),
+        }
+        return after, self._named(pl.concat([starts, ends]))
+
+    def _operations(self, chunk: Frame) -> pl.Series:
+        if self.operation is None:
+            return pl.repeat(_UPSERT, chunk.height, dtype=pl.Int8, eager=True)
+        words = chunk[f"c{self.operation}"].cast(pl.String).str.strip_chars().str.to_lowercase()
+        numbers = {word: _NUMBERS[operation] for word, operation in CODES.items()}
+        return words.replace_strict(numbers, default=None, return_dtype=pl.Int8)
+
+    def _named(self, out: Frame) -> Frame:
+        return out.rename({c: f"c{i}" for i, c in enumerate(self._kept)}) if self.operation is not None else out
+
+
+def anomalies_of(kernel: ModifyKernel, state: State) -> list[Anomaly]:
+    """What the last step found wrong, in order of time."""
+    found = state["anomalies"].delta.sort("te", maintain_order=True)
+    return [
+        Anomaly(reason, row, te - 1)
+        for reason, row, te in zip(found["reason"], to_rows(found, kernel.schema), found["te"], strict=True)
+    ]

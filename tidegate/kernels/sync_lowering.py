@@ -1,0 +1,68 @@
+"""From modify streams, synchronization and NOW to their kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from tidegate.algebra import operators as op
+from tidegate.algebra.modify import Clock, Modify, Restrict, Sync, point_column
+from tidegate.algebra.points import points_of
+from tidegate.errors import unsupported
+from tidegate.kernels.expressions import Functions
+from tidegate.kernels.modify import InsertsKernel, ModifyKernel
+from tidegate.kernels.rows import Kernel
+from tidegate.kernels.sync import PointsKernel, RestrictKernel, SyncEventsKernel, SyncTicksKernel
+
+
+class Lowering(Protocol):
+    """What a rule needs of the program under construction."""
+
+    functions: Functions
+
+    def id_of(self, node: op.Node) -> str: ...
+
+    def add(self, kernel: Kernel, *inputs: str) -> str: ...
+
+    def need_order(self, node: op.Node) -> None: ...
+
+
+def _modify(low: Lowering, node: Modify) -> str:
+    below = low.id_of(node.input)
+    if node.key is None:
+        return low.add(InsertsKernel(node.schema), below)
+    low.need_order(node.input)
+    return low.add(ModifyKernel(node.input.schema, node.key, node.operation), below)
+
+
+def _sync(low: Lowering, node: Sync) -> str:
+    below = low.id_of(node.input)
+    points = points_of(node.points)
+    if points.is_every_instant:
+        return below
+    if not points.events:
+        return low.add(SyncTicksKernel(node.schema, points.ticks), below)
+    marks = [
+        low.add(PointsKernel(e.plan.schema, point_column(e.plan), e.within), low.id_of(e.plan))
+        for e in points.events
+    ]
+    return low.add(SyncEventsKernel(node.schema, points.ticks), below, *marks)
+
+
+def _restrict(low: Lowering, node: Restrict) -> str:
+    return low.add(RestrictKernel(node.schema, node.predicate, low.functions), low.id_of(node.input))
+
+
+def _clock(low: Lowering, node: Clock) -> str:
+    raise unsupported(
+        "CLOCK has a row for every tick, without end, and is never run as a stream",
+        help="use it after SYNC BY, or compare with NOW in WHERE",
+    )
+
+
+RULES: Mapping[type[op.Node], Callable[[Any, Any], str]] = {
+    Modify: _modify,
+    Sync: _sync,
+    Restrict: _restrict,
+    Clock: _clock,
+}
