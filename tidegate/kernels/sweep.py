@@ -128,7 +128,9 @@ def sweep(
         return current, current.clear(), empty({k: current.schema[k] for k in names}, "ts", "te", "n")
     groups = rows.unique().with_row_index("g")
     codes = rows.join(groups, on=names, how="left", nulls_equal=True, maintain_order="left")["g"]
-    before = groups.join(current, on=names, how="left", nulls_equal=True, maintain_order="left")
+    # Small probes large: a join keeps its right side in a hash table.
+    mine = current.join(groups, on=names, how="semi", nulls_equal=True)
+    before = groups.join(mine, on=names, how="left", nulls_equal=True, maintain_order="left")
     n, m = (before[c].fill_null(0).to_numpy().copy() for c in ("left", "right"))
     jumps = _jumps(waiting, sides, codes.to_numpy().astype(np.int64), upto)
     group, at, was, now = sweep_walk.walk(*jumps, n, m, OPERATIONS[operation])
