@@ -52,9 +52,11 @@ def main(arguments: list[str]) -> None:
     numbers = [int(a) for a in arguments if a.isdigit()]
     rows = numbers[0] if numbers else 5_000_000
     sets = {"count+sum": (COUNT, SUM), "count+sum+max": (COUNT, SUM, MAX)}
-    for aggregations in sets.values():
-        small = bids(1000, 0, SECOND)
-        timed(kernel(*aggregations), kernel(*aggregations).initial(), [small, small.clear()], [SECOND, 2**63 - 1])
+    for aggregations in sets.values():  # compile
+        k = kernel(*aggregations)
+        parts = [bids(1000, 30 * i * SECOND, 30 * SECOND, keys=200) for i in range(5)]
+        timed(k, k.initial(), parts, [30 * (i + 1) * SECOND for i in range(5)])
+        timed(k, k.initial(), [pl.concat(parts)], [2**63 - 1])
     span = 600 * SECOND
     big = bids(rows, 0, span)
     for name, aggregations in sets.items():

@@ -8,16 +8,18 @@ from typing import Protocol
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from tidegate.algebra.functions import AggregateFunction
 from tidegate.algebra.operators import Aggregation
 from tidegate.errors import Diagnostic, internal
+from tidegate.kernels import aggregate_exact as exact
 from tidegate.kernels import aggregate_sums as sums
 from tidegate.kernels import sweep_ranks as ranks
 from tidegate.kernels.aggregate_decimals import average_words, decimal_series, fits_precision, words_of
 from tidegate.kernels.aggregate_users import UserDefined
 from tidegate.kernels.rows import Frame, dtype
-from tidegate.kernels.sweep_groups import Flags, Floats, Ids, Ints, holds_integer, integers
+from tidegate.kernels.sweep_groups import Flags, Floats, Ids, Ints, holds_integer, integers, take
 from tidegate.kernels.sweep_ranks import Events, Order, Universe
 from tidegate.kernels.sweep_timeline import Timeline
 from tidegate.types import Schema, Type
@@ -83,15 +85,16 @@ class Sweep:
             self._queues = ranks.queueable(line.live_offsets, line.start_offsets, line.before, line.n, line.ends)
         return self._queues
 
-    def accumulators(self, index: int, ints: int, floats: int = 0) -> tuple[Ints, Floats]:
-        """An aggregation's accumulators of the touched groups, as arrays to move on."""
-        i = [self.before[f"a{index}_i{k}"].to_numpy() for k in range(ints)]
-        f = [self.before[f"a{index}_f{k}"].to_numpy() for k in range(floats)]
-        groups = self.timeline.groups.count
-        return (
-            np.column_stack(i) if i else np.empty((groups, 0), np.int64),
-            np.column_stack(f) if f else np.empty((groups, 0), np.float64),
-        )
+    def accumulators(self, index: int, ints: int) -> Ints:
+        """An aggregation's accumulators of the touched groups, as an array to move on."""
+        return np.column_stack([self.before[f"a{index}_i{k}"].to_numpy() for k in range(ints)])
+
+    def numbers(self, name: str) -> tuple[Ints, Ints]:
+        """Long numbers that are kept per group, as offsets and values."""
+        lists = self.before[name]
+        lengths = lists.list.len().fill_null(0).to_numpy()
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return offsets, lists.to_arrow().flatten().to_numpy()
 
 
 @dataclass(frozen=True)
@@ -116,16 +119,19 @@ class Form(Protocol):
     def sweep(self, sweep: Sweep) -> Swept: ...
 
 
-def _numbered(index: int, ints: int, floats: int = 0) -> dict[str, pl.DataType]:
-    columns: dict[str, pl.DataType] = {f"a{index}_i{k}": pl.Int64() for k in range(ints)}
-    return columns | {f"a{index}_f{k}": pl.Float64() for k in range(floats)}
+def _numbered(index: int, ints: int) -> dict[str, pl.DataType]:
+    return {f"a{index}_i{k}": pl.Int64() for k in range(ints)}
 
 
-def _after(index: int, ints: Ints, floats: Floats | None = None) -> dict[str, pl.Series]:
-    columns = {f"a{index}_i{k}": pl.Series(np.ascontiguousarray(ints[:, k])) for k in range(ints.shape[1])}
-    if floats is not None:
-        columns |= {f"a{index}_f{k}": pl.Series(np.ascontiguousarray(floats[:, k])) for k in range(floats.shape[1])}
-    return columns
+def _after(index: int, ints: Ints) -> dict[str, pl.Series]:
+    return {f"a{index}_i{k}": pl.Series(np.ascontiguousarray(ints[:, k])) for k in range(ints.shape[1])}
+
+
+def _long(offsets: Ints, values: Ints) -> pl.Series:
+    """The inverse of `Sweep.numbers`."""
+    series = pl.from_arrow(pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values)))
+    assert isinstance(series, pl.Series)
+    return series
 
 
 def _nullable(values: pl.Series, null: Flags, type_: pl.DataType) -> pl.Series:
@@ -151,7 +157,7 @@ class CountRows:
     def sweep(self, sweep: Sweep) -> Swept:
         counts = sweep.counts
         sweep.changed[1:] |= counts[1:] != counts[:-1]
-        return Swept(lambda points: pl.Series(counts[points]).cast(dtype(self.aggregation.type)))
+        return Swept(lambda points: pl.Series(take(counts, points)).cast(dtype(self.aggregation.type)))
 
 
 @dataclass(frozen=True)
@@ -168,14 +174,14 @@ class Count:
 
     def sweep(self, sweep: Sweep) -> Swept:
         events, use, _ = sweep.summed(self.aggregation)
-        acc, _ = sweep.accumulators(self.index, 1)
+        acc = sweep.accumulators(self.index, 1)
         out = np.empty(sweep.timeline.points, np.int64)
         count = np.ascontiguousarray(acc[:, 0])
         sums.sweep_count(
             sweep.timeline.group_points, events.offsets, events.events, events.n, use, count, out, sweep.changed
         )
         return Swept(
-            lambda points: pl.Series(out[points]).cast(dtype(self.aggregation.type)),
+            lambda points: pl.Series(take(out, points)).cast(dtype(self.aggregation.type)),
             _after(self.index, count[:, None]),
         )
 
@@ -195,7 +201,7 @@ class IntegerSum:
     def sweep(self, sweep: Sweep) -> Swept:
         events, use, rows = sweep.summed(self.aggregation)
         values, _ = integers(_picked(sweep, self.aggregation.arguments[0], rows))
-        acc, _ = sweep.accumulators(self.index, 3)
+        acc = sweep.accumulators(self.index, 3)
         line = sweep.timeline
         averages = self.aggregation.function == "AVG"
         total = np.empty(0 if averages else line.points, np.int64)
@@ -211,8 +217,8 @@ class IntegerSum:
 
         def shown(points: Ids) -> pl.Series:
             if averages and type_ == pl.Duration:
-                return _nullable(pl.Series(np.round(average[points]).astype(np.int64)), null[points], type_)
-            return _nullable(pl.Series((average if averages else total)[points]), null[points], type_)
+                return _nullable(pl.Series(np.round(average[points]).astype(np.int64)), take(null, points), type_)
+            return _nullable(pl.Series(take(average if averages else total, points)), take(null, points), type_)
 
         return Swept(shown, _after(self.index, acc))
 
@@ -233,7 +239,7 @@ class DecimalSum:
     def sweep(self, sweep: Sweep) -> Swept:
         events, use, rows = sweep.summed(self.aggregation)
         words = words_of(_picked(sweep, self.aggregation.arguments[0], rows))
-        acc, _ = sweep.accumulators(self.index, 5)
+        acc = sweep.accumulators(self.index, 5)
         line = sweep.timeline
         total = np.empty((line.points, 2), np.uint64)
         count = np.empty(line.points, np.int64)
@@ -248,7 +254,7 @@ class DecimalSum:
             raise _overflow(self.aggregation)
         sums.mark_words(line.group_points, total, null, sweep.changed)
         return Swept(
-            lambda points: decimal_series(total[points], null[points], precision, scale), _after(self.index, acc)
+            lambda points: decimal_series(total[points], take(null, points), precision, scale), _after(self.index, acc)
         )
 
 
@@ -262,28 +268,28 @@ class FloatSum:
 
     @property
     def accumulators(self) -> Mapping[str, pl.DataType]:
-        return _numbered(self.index, 5, 4)
+        return _numbered(self.index, 4) | {f"a{self.index}_sum": pl.List(pl.Int64())}
 
     def sweep(self, sweep: Sweep) -> Swept:
         events, use, rows = sweep.summed(self.aggregation)
-        values = _floats(_picked(sweep, self.aggregation.arguments[0], rows))
-        counts, pairs = sweep.accumulators(self.index, 5, 4)
+        values = _floats(_picked(sweep, self.aggregation.arguments[0], rows)).view(np.int64)
+        counts = sweep.accumulators(self.index, 4)
         line = sweep.timeline
         out, null = np.empty(line.points, np.float64), np.empty(line.points, np.bool_)
-        sums.sweep_floats(
+        kept = exact.sweep_floats(
             line.group_points, events.offsets, events.events, events.n, use, values,
-            self.aggregation.function == "AVG", pairs, counts, out, null, sweep.changed,
+            self.aggregation.function == "AVG", counts, *sweep.numbers(f"a{self.index}_sum"), out, null, sweep.changed,
         )  # fmt: skip
         type_ = dtype(self.aggregation.type)
         return Swept(
-            lambda points: _nullable(pl.Series(out[points]), null[points], type_),
-            _after(self.index, counts, pairs),
+            lambda points: _nullable(pl.Series(take(out, points)), take(null, points), type_),
+            _after(self.index, counts) | {f"a{self.index}_sum": _long(*kept)},
         )
 
 
 @dataclass(frozen=True)
 class Variance:
-    """VAR_SAMP, VAR_POP, STDDEV_SAMP and STDDEV_POP of any numbers."""
+    """VAR_SAMP, VAR_POP, STDDEV_SAMP and STDDEV_POP of any numbers, as floats."""
 
     index: int
     aggregation: Aggregation
@@ -291,23 +297,27 @@ class Variance:
 
     @property
     def accumulators(self) -> Mapping[str, pl.DataType]:
-        return _numbered(self.index, 3, 6)
+        return _numbered(self.index, 2) | dict.fromkeys(self._names, pl.List(pl.Int64()))
+
+    @property
+    def _names(self) -> tuple[str, str]:
+        return f"a{self.index}_sum", f"a{self.index}_squares"
 
     def sweep(self, sweep: Sweep) -> Swept:
         events, use, rows = sweep.summed(self.aggregation)
-        values = _floats(_picked(sweep, self.aggregation.arguments[0], rows))
-        counts, pairs = sweep.accumulators(self.index, 3, 6)
+        values = _floats(_picked(sweep, self.aggregation.arguments[0], rows)).view(np.int64)
+        counts = sweep.accumulators(self.index, 2)
         line = sweep.timeline
         out, null = np.empty(line.points, np.float64), np.empty(line.points, np.bool_)
-        sums.sweep_variance(
+        kept = exact.sweep_variance(
             line.group_points, events.offsets, events.events, events.n, use, values,
             self.aggregation.function.endswith("SAMP"), self.aggregation.function.startswith("STDDEV"),
-            pairs, counts, out, null, sweep.changed,
+            counts, *sweep.numbers(self._names[0]), *sweep.numbers(self._names[1]), out, null, sweep.changed,
         )  # fmt: skip
         type_ = dtype(self.aggregation.type)
         return Swept(
-            lambda points: _nullable(pl.Series(out[points]), null[points], type_),
-            _after(self.index, counts, pairs),
+            lambda points: _nullable(pl.Series(take(out, points)), take(null, points), type_),
+            _after(self.index, counts) | dict(zip(self._names, (_long(*kept[:2]), _long(*kept[2:])), strict=True)),
         )
 
 
@@ -341,7 +351,7 @@ class Extreme:
                 line.group_points, line.point_events, line.events, line.n, universe.rank, universe.offsets,
                 universe.initial, codes[universe.example], not least, queues, out, null, sweep.changed,
             )  # fmt: skip
-        return Swept(lambda points: decode(out[points], null[points]))
+        return Swept(lambda points: decode(take(out, points), take(null, points)))
 
 
 @dataclass(frozen=True)
@@ -371,7 +381,7 @@ class ArgumentOf:
             out, null, sweep.changed,
         )  # fmt: skip
         type_, by_label = dtype(self.aggregation.type), shown[example]
-        return Swept(lambda points: _gathered(by_label, out[points], null[points], type_))
+        return Swept(lambda points: _gathered(by_label, take(out, points), take(null, points), type_))
 
 
 @dataclass(frozen=True)
@@ -399,7 +409,7 @@ class Quantile:
             universe.initial, values, float(fraction), out, null, sweep.changed,
         )  # fmt: skip
         type_ = dtype(self.aggregation.type)
-        return Swept(lambda points: _nullable(pl.Series(out[points]), null[points], type_))
+        return Swept(lambda points: _nullable(pl.Series(take(out, points)), take(null, points), type_))
 
 
 @dataclass(frozen=True)
@@ -467,18 +477,27 @@ def _gathered(values: pl.Series, at: Ints, null: Flags, type_: pl.DataType) -> p
     return values.gather(index).cast(type_)
 
 
-def _codes(column: pl.Series, type_: pl.DataType) -> tuple[Ints, Callable[[Ints, Flags], pl.Series]]:
-    """Whole numbers in the order of the values, and the way back."""
+def order_codes(column: pl.Series) -> Ints | None:
+    """Whole numbers in the order of the values, for types that have them inside (any number for NULL)."""
     if holds_integer(column.dtype):
-        return integers(column)[0], lambda at, null: _nullable(pl.Series(at), null, type_)
+        return integers(column)[0]
     if column.dtype.is_float():
         bits = _floats(column).view(np.int64)
-        # Negative floats order by their bits from above; NaN has the greatest bits of all.
-        flip = np.int64(2**63 - 1)
-        codes = bits ^ ((bits >> 63) & flip)
-        return codes, lambda at, null: _nullable(
-            pl.Series((at ^ ((at >> 63) & flip)).view(np.float64)), null, type_
-        )
+        return bits ^ ((bits >> 63) & _FLIP)
+    return None
+
+
+_FLIP = np.int64(2**63 - 1)
+"""Negative floats order by their bits from above; NaN has the greatest bits of all."""
+
+
+def _codes(column: pl.Series, type_: pl.DataType) -> tuple[Ints, Callable[[Ints, Flags], pl.Series]]:
+    """Whole numbers in the order of the values, and the way back."""
+    codes = order_codes(column)
+    if codes is not None and column.dtype.is_float():
+        return codes, lambda at, null: _nullable(pl.Series((at ^ ((at >> 63) & _FLIP)).view(np.float64)), null, type_)
+    if codes is not None:
+        return codes, lambda at, null: _nullable(pl.Series(at), null, type_)
     rank, example = ranks.rank_rows(column.to_frame("v"), (Order("v"),))
     values = column[example]
     return rank.astype(np.int64), lambda at, null: _gathered(values, at, null, type_)

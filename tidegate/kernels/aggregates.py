@@ -14,16 +14,20 @@ import polars as pl
 
 from tidegate.algebra.functions import AggregateFunction
 from tidegate.algebra.operators import Aggregate
-from tidegate.kernels.aggregate_forms import Form, Sweep, choose
+from tidegate.kernels.aggregate_forms import Extreme, Form, Sweep, choose, order_codes
 from tidegate.kernels.aggregate_sums import sweep_count
 from tidegate.kernels.rows import Frame, Layout, State, Table, accumulate, dtype, empty, empty_chunk, table
+from tidegate.kernels.sweep_groups import Ids, gather
+from tidegate.kernels.sweep_ranks import staircase
 from tidegate.kernels.sweep_timeline import (
+    Choice,
     Timeline,
     build_timeline,
     keep_live,
     segments,
     sorted_by_end,
     split_expiring,
+    touched_rows,
 )
 from tidegate.time import MAX
 
@@ -98,8 +102,9 @@ class AggregateKernel:
         again = "lasting" in self.layout
         others = [state["lasting"].rows] if again else []
         line = build_timeline(
-            live if again else expiring, expiring.height, others, new, self.keys, upto
-        )
+            live if again else expiring, expiring.height, others, new, self.keys, upto,
+            self._choice([new, live, *others]),
+        )  # fmt: skip
         after = {name: Table(t.rows, t.delta.clear()) for name, t in state.items()}
         if line is None:
             return after, empty_chunk(self.node.schema)
@@ -110,6 +115,37 @@ class AggregateKernel:
             after["lasting"] = Table(accumulate(state["lasting"].rows, lasting), lasting)
         return after, chunk
 
+    def _choice(self, frames: Sequence[Frame]) -> Choice:
+        """Which live rows to look at: all of touched groups, or, for MIN and MAX alone, those not beaten for good.
+
+        A row that is retracted may uncover one that it beat, so this holds only while nothing is.
+        """
+        extremes = [f.aggregation for f in self.forms if isinstance(f, Extreme)]
+        if len(extremes) < sum(f.needs_elements for f in self.forms):
+            return touched_rows
+        if any(f.height and f["n"].min() < 0 for f in frames):  # type: ignore[operator]
+            return touched_rows
+        best: dict[int, np.ndarray] = {}
+        found: dict[int, np.ndarray] = {}
+
+        def choose(rows: Frame, codes: Ids, groups: int) -> Ids:
+            keep = np.zeros(rows.height, np.bool_)
+            for i, a in enumerate(extremes):
+                column = rows[f"c{a.arguments[0]}"]
+                values = order_codes(column)
+                if values is None:
+                    return touched_rows(rows, codes, groups)
+                use = column.is_not_null().to_numpy()
+                if a.where is not None:
+                    use = use & rows[f"c{a.where}"].fill_null(False).to_numpy()
+                staircase(
+                    values, use, codes, a.function == "MIN",
+                    best.setdefault(i, np.empty(groups, np.int64)), found.setdefault(i, np.zeros(groups, np.bool_)), keep,
+                )  # fmt: skip
+            return np.flatnonzero(keep).astype(np.int32)
+
+        return choose
+
     def _sweep(self, known: Frame, line: Timeline) -> tuple[Table, Frame]:
         found = line.groups.locate(known)
         at = np.full(line.groups.count, -1, np.int64)
@@ -117,7 +153,7 @@ class AggregateKernel:
         at[found[touched]] = touched
         index = pl.Series(at).to_frame("i").select(pl.when(pl.col("i") >= 0).then("i")).to_series()
         before = known.select(pl.all().gather(index)) if known.height else known.clear(line.groups.count)
-        before = before.with_columns(pl.col("n").fill_null(0), pl.col("^a\\d+_[if]\\d+$").fill_null(0))
+        before = before.with_columns(pl.col("n").fill_null(0), pl.col("^a\\d+_i\\d+$").fill_null(0))
         counts = np.empty(line.points, np.int64)
         rows = before["n"].to_numpy().copy()
         everything = np.ones(len(line.n), np.bool_)
@@ -133,7 +169,7 @@ class AggregateKernel:
         kept = known.filter(pl.Series(found < 0)) if known.height else known
         groups = pl.concat([kept, delta.filter(pl.col("n") != 0)])
         points, codes, ts, te, n = segments(line.group_points, line.times, counts, sweep.changed)
-        keys = line.groups.keys[codes]
+        keys = gather(line.groups.keys, codes)
         out = [keys[f"c{k}"].alias(f"c{i}") for i, k in enumerate(self.node.keys)]
         out += [s.values(points).alias(f"c{len(out) + i}") for i, s in enumerate(swept)]
         out += [pl.Series("ts", ts), pl.Series("te", te), pl.Series("n", n)]

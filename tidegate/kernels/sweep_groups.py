@@ -46,6 +46,7 @@ class Groups:
     joined: Frame
     slots: Ints | None = None
     slot_codes: Ids | None = None
+    low: int = 0
     null_code: int = -1
 
     @property
@@ -59,7 +60,7 @@ class Groups:
         keys = _comparable(rows.select(self.keys.columns))
         if self.slots is not None:
             values, nulls = integers(keys.to_series())
-            found: Ids = _probe(self.slots, self.slot_codes, self.null_code, values, nulls)
+            found: Ids = _probe(self.slots, self.slot_codes, self.low, self.null_code, values, nulls)
             return found
         return _codes_by(keys, self.joined)
 
@@ -69,12 +70,15 @@ def group_rows(rows: Frame, names: Sequence[str]) -> Groups:
     keys = _comparable(rows.select(names))
     if len(names) == 1 and holds_integer(keys.dtypes[0]):
         values, nulls = integers(keys.to_series())
-        codes, firsts, slots, slot_codes, null_code = _number(values, nulls)
-        return Groups(rows.select(names)[firsts], codes, keys.clear(), slots, slot_codes, null_code)
+        low, span = (int(values.min()), int(values.max()) - int(values.min()) + 1) if len(values) else (0, 0)
+        # Keys that lie close together index a table themselves.
+        dense = span <= 8 * len(values) + (1 << 16)
+        codes, firsts, slots, slot_codes, null_code = _number(values, nulls, low, span if dense else 0)
+        return Groups(gather(rows.select(names), firsts), codes, keys.clear(), slots, slot_codes, low, null_code)
     unique = keys.with_row_index("row").unique(subset=list(names), keep="first", maintain_order=True)
-    firsts = unique["row"].to_numpy()
+    firsts = unique["row"].cast(pl.Int32).to_numpy()
     joined = unique.drop("row")
-    return Groups(rows.select(names)[firsts], _codes_by(keys, joined), joined)
+    return Groups(gather(rows.select(names), firsts), _codes_by(keys, joined), joined)
 
 
 def _codes_by(keys: Frame, numbered: Frame) -> Ids:
@@ -97,7 +101,7 @@ def _comparable(keys: Frame) -> Frame:
 
 def holds_integer(type_: pl.DataType) -> bool:
     """Whether 64 bits of an integer are all there is to a value of this type."""
-    return type_.is_signed_integer() and type_ != pl.Int128 or type_ in (pl.Date, pl.Datetime, pl.Duration, pl.Boolean)
+    return (type_.is_signed_integer() and type_ != pl.Int128) or type_ in (pl.Date, pl.Datetime, pl.Duration, pl.Boolean)
 
 
 def integers(series: pl.Series) -> tuple[Ints, Flags]:
@@ -114,14 +118,33 @@ def _slot(value: int, bits: int) -> int:
 
 
 @compiled
-def _number(values: Ints, nulls: Flags) -> tuple[Ids, Ints, Ints, Ids, int]:
+def _number(values: Ints, nulls: Flags, low: int, span: int) -> tuple[Ids, Ids, Ints, Ids, int]:
+    """Codes, the first row of each, and the table: by value - low where a span is given, otherwise by hash."""
+    codes = np.empty(len(values), np.int32)
+    count = 0
+    null_code = -1
+    if span > 0:
+        slot_codes = np.full(span, -1, np.int32)
+        firsts = np.empty(min(span, len(values)) + 1, np.int32)
+        for i in range(len(values)):
+            if len(nulls) and nulls[i]:
+                if null_code < 0:
+                    null_code = count
+                    firsts[count] = i
+                    count += 1
+                codes[i] = null_code
+                continue
+            s = values[i] - low
+            if slot_codes[s] < 0:
+                slot_codes[s] = count
+                firsts[count] = i
+                count += 1
+            codes[i] = slot_codes[s]
+        return codes, firsts[:count].copy(), np.empty(0, np.int64), slot_codes, null_code
     bits = 12
     slots = np.zeros(1 << bits, np.int64)
     slot_codes = np.full(1 << bits, -1, np.int32)
-    codes = np.empty(len(values), np.int32)
-    firsts = np.empty(1 << (bits - 1), np.int64)
-    count = 0
-    null_code = -1
+    firsts = np.empty(1 << (bits - 1), np.int32)
     for i in range(len(values)):
         if 2 * count + 2 >= len(slots):
             bits += 2
@@ -135,7 +158,7 @@ def _number(values: Ints, nulls: Flags) -> tuple[Ids, Ints, Ints, Ids, int]:
                         s = (s + 1) & (len(slots) - 1)
                     slots[s] = old[j]
                     slot_codes[s] = old_codes[j]
-            grown = np.empty(1 << (bits - 1), np.int64)
+            grown = np.empty(1 << (bits - 1), np.int32)
             grown[:count] = firsts[:count]
             firsts = grown
         if len(nulls) and nulls[i]:
@@ -159,21 +182,39 @@ def _number(values: Ints, nulls: Flags) -> tuple[Ids, Ints, Ints, Ids, int]:
 
 
 @compiled
-def _probe(slots: Ints, slot_codes: Ids, null_code: int, values: Ints, nulls: Flags) -> Ids:
+def _probe(slots: Ints, slot_codes: Ids, low: int, null_code: int, values: Ints, nulls: Flags) -> Ids:
     bits = 0
     while (1 << bits) < len(slots):
         bits += 1
     codes = np.empty(len(values), np.int32)
+    high = low + len(slot_codes)
     for i in range(len(values)):
         if len(nulls) and nulls[i]:
             codes[i] = null_code
             continue
         v = values[i]
+        if len(slots) == 0:
+            codes[i] = slot_codes[v - low] if low <= v and v < high else -1
+            continue
         s = _slot(v, bits)
         while slot_codes[s] >= 0 and slots[s] != v:
             s = (s + 1) & (len(slots) - 1)
         codes[i] = slot_codes[s]
     return codes
+
+
+@compiled
+def take(values: Any, at: Ids) -> Any:
+    """`values[at]` for one dimension."""
+    result = np.empty(len(at), values.dtype)
+    for i in range(len(at)):
+        result[i] = values[at[i]]
+    return result
+
+
+def gather(rows: Frame, at: Ids) -> Frame:
+    """The rows at these places."""
+    return rows.select(pl.all().gather(pl.Series(at.view(np.uint32))))
 
 
 @compiled

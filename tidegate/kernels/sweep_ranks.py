@@ -347,3 +347,20 @@ def sweep_queue(
             out[p] = 0 if front == back else queue[front] ^ flip
             if p > points[g] and (null[p] != null[p - 1] or out[p] != out[p - 1]):
                 changed[p] = True
+
+
+@compiled
+def staircase(codes: Ints, use: Flags, groups: Ids, least: bool, best: Ints, found: Flags, keep: Flags) -> None:
+    """Mark the rows, in order of their ends, that no row with a later end beats; the others never are the MAX (MIN).
+
+    `best` and `found` carry what each group has seen over to rows that end earlier.
+    """
+    flip = -1 if least else 0
+    for i in range(len(codes) - 1, -1, -1):
+        g = groups[i]
+        if g >= 0 and use[i]:
+            code = codes[i] ^ flip
+            if not found[g] or code > best[g]:
+                found[g] = True
+                best[g] = code
+                keep[i] = True

@@ -8,17 +8,35 @@ events of a point are simultaneous, so a value is only ever read at the end of a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from tidegate.kernels.rows import Frame
-from tidegate.kernels.sweep_groups import Flags, Groups, Ids, Ints, by_group, compiled, group_rows
+from tidegate.kernels.sweep_groups import (
+    Flags,
+    Groups,
+    Ids,
+    Ints,
+    by_group,
+    compiled,
+    gather,
+    group_rows,
+    take,
+)
 from tidegate.time import MAX
 
 NO_IDS: Ids = np.empty(0, np.int32)
+
+Choice = Callable[[Frame, Ids, int], Ids]
+"""Of live rows, the codes of their groups (-1: not touched) and the number of groups: the places of those to look at."""
+
+
+def touched_rows(rows: Frame, codes: Ids, groups: int) -> Ids:
+    """All rows of touched groups."""
+    return np.flatnonzero(codes >= 0).astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -82,38 +100,44 @@ def keep_live(rest: Frame, new: Frame, upto: int) -> tuple[Frame, Frame]:
 
 
 def build_timeline(
-    live: Frame, expiring: int, others: Sequence[Frame], new: Frame, keys: Sequence[str], upto: int
+    live: Frame,
+    expiring: int,
+    others: Sequence[Frame],
+    new: Frame,
+    keys: Sequence[str],
+    upto: int,
+    choose: Choice = touched_rows,
 ) -> Timeline | None:
     """The timeline of a step; None where nothing happens.
 
     `live` holds the rows with a known end, in order of `te`, the first `expiring` of which end before `upto`. Those
-    that do not, and `others` (live rows without a known end), become elements where their group is touched.
+    that do not, and `others` (live rows without a known end), become elements where they are chosen; the choice sees
+    them from the last end to the first.
     """
     groups = group_rows(pl.concat([live.head(expiring).select(keys), new.select(keys)]), keys)
     if not groups.count:
         return None
-    parts, codes = [live.head(expiring)], [groups.codes[:expiring]]
-    for rows in (live.slice(expiring), *others):
+    parts, codes = [], []
+    for rows in (*reversed(others), live.slice(expiring)):
         if rows.height:
             found = groups.locate(rows)
-            touched = np.flatnonzero(found >= 0)
-            parts.append(rows[touched] if len(touched) < rows.height else rows)
-            codes.append(found[touched] if len(touched) < rows.height else found)
-    old = pl.concat(parts)
-    old_order, live_offsets = by_group(np.concatenate(codes), NO_IDS, groups.count)
+            chosen = choose(rows, found, groups.count)
+            parts.append(gather(rows, chosen) if len(chosen) < rows.height else rows)
+            codes.append(take(found, chosen))
+    old = pl.concat([live.head(expiring), *reversed(parts)])
+    old_codes = np.concatenate([groups.codes[:expiring], *reversed(codes)])
+    old_order, live_offsets = by_group(old_codes, NO_IDS, groups.count)
     ts = new["ts"].to_numpy()
     in_order = bool((ts[1:] >= ts[:-1]).all())
     time_order = NO_IDS if in_order else np.argsort(ts, kind="stable").astype(np.int32)
     new_codes = groups.codes[expiring:]
     new_order, start_offsets = by_group(new_codes, time_order, groups.count)
-    waits = old["te"].to_numpy()
-    ends = np.concatenate(
-        [(waits - (waits != MAX))[old_order], new["te"].to_numpy()[new_order]]
-    )
+    waits = take(old["te"].to_numpy(), old_order)
+    ends = np.concatenate([waits - (waits != MAX), take(new["te"].to_numpy(), new_order)])
     columns = [c for c in live.columns if c not in ("te", "n")]
-    elements = pl.concat([old.select(columns)[old_order], new.select(columns)[new_order]])
-    n = np.concatenate([old["n"].to_numpy()[old_order], new["n"].to_numpy()[new_order]])
-    starts = ts[new_order]
+    elements = pl.concat([gather(old.select(columns), old_order), gather(new.select(columns), new_order)])
+    n = np.concatenate([take(old["n"].to_numpy(), old_order), take(new["n"].to_numpy(), new_order)])
+    starts = take(ts, new_order)
     new_ends = ends[old.height :]
     by_end = NO_IDS
     if not _ends_in_order(start_offsets, new_ends):
@@ -193,7 +217,7 @@ def _merge(
                 k += 1
     group_points[groups] = p
     point_events[p] = e
-    return group_points, times[:p].copy(), point_events[: p + 1].copy(), events[:e].copy()
+    return group_points, times[:p], point_events[: p + 1], events[:e]
 
 
 @compiled
@@ -233,4 +257,4 @@ def segments(group_points: Ints, times: Ints, counts: Ints, changed: Flags) -> t
             te[k] = last
             n[k] = 1
             k += 1
-    return points[:k].copy(), groups[:k].copy(), ts[:k].copy(), te[:k].copy(), n[:k].copy()
+    return points[:k], groups[:k], ts[:k], te[:k], n[:k]

@@ -90,7 +90,7 @@ class TopKKernel:
 
     def _orders(self) -> tuple[Order, ...]:
         """The sort keys, then every other column: the order of rows has no ties."""
-        orders = {}
+        orders: dict[int, Order] = {}
         for key in self.node.keys:
             orders.setdefault(key.column, Order(f"c{key.column}", key.descending, not key.nulls_first))
         for i in range(len(self.node.schema)):
