@@ -132,4 +132,6 @@ def did_you_mean(name: str, existing: list[str], what: str) -> str:
     near = get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.6)
     if near:
         return f"did you mean '{lowered[near[0]]}'?"
+    if len(existing) > 30:
+        return f"there are {len(existing)} {what}; none has a name like it"
     return f"existing {what}: {', '.join(existing)}" if existing else f"there are no {what} yet"

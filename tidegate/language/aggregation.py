@@ -80,7 +80,7 @@ def read_call(node: exp.Expression, user: Mapping[str, AggregateFunction]) -> Ca
         arguments = list(node.expressions)
         name = _NAMED.get(node.name.lower(), node.name.lower())
     elif node.key in user:
-        name, arguments = node.key, [a for a in node.iter_expressions()]
+        name, arguments = node.key, list(node.iter_expressions())
     else:
         arguments = [a for k in ("this", "expression", "quantile") if (a := node.args.get(k)) is not None]
         arguments += node.args.get("expressions") or []
@@ -97,7 +97,7 @@ def read_call(node: exp.Expression, user: Mapping[str, AggregateFunction]) -> Ca
         condition = arguments[0]
         where = condition if where is None else exp.and_(where, condition)
         return Call("COUNT", (), False, where)
-    if name == "COUNT" and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
+    if name == "COUNT" and not distinct and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
         arguments = []
     parameter: float | int | None = None
     if name in ("QUANTILE", "TOP_K"):

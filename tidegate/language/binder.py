@@ -82,7 +82,11 @@ class Binder:
 
     def output(self, statement: exp.Expression) -> str:
         said = syntax.modifiers(statement) if isinstance(statement, exp.Select) else set()
-        return next(iter(sorted(said)), "")
+        if len(said) > 1:
+            raise Diagnostic(
+                "SYNTAX_ERROR", "an answer is STREAMED or COMPLETE, not both", help="leave one of them out"
+            ).at(span_of(statement))
+        return next(iter(said), "")
 
     # queries ---------------------------------------------------------------------------------------------------
 
@@ -108,8 +112,12 @@ class Binder:
         if with_.args.get("recursive"):
             raise unsupported("recursive queries are not available").at(span_of(with_))
         scoped = self
+        named: set[str] = set()
         for cte in with_.expressions:
             query = cte.this
+            if cte.alias.lower() in named:
+                raise Diagnostic("DUPLICATE_ALIAS", f"WITH names '{cte.alias}' twice").at(span_of(cte.args["alias"]))
+            named.add(cte.alias.lower())
             columns = [c.name for c in (cte.args["alias"].args.get("columns") or [])]
             if columns:
                 query = query.copy()
@@ -178,9 +186,10 @@ class Binder:
         """A stream, view, table or sub-query with its window: plan, alias, fields, whether it has a readable TS."""
         alias_node = ast.args.get("alias")
         alias = alias_node.name if alias_node is not None and alias_node.this is not None else None
-        before = self.time.domain
+        before = (self.time.domain, self.time.stream)
         self.time.domain = None
         readable = False
+        _refuse_others(ast)
         if isinstance(ast, (exp.Subquery, syntax.RelationToStream)):
             plan = self.query(_without(ast, "alias"), outer)
         elif isinstance(ast, exp.Table):
@@ -188,7 +197,7 @@ class Binder:
             alias = alias or name
         else:
             raise unsupported(f"{ast.key.upper()} is not available in FROM").at(span_of(ast))
-        own, self.time.domain = self.time.domain, before
+        own, (self.time.domain, self.time.stream) = self.time.domain, before
         self.time.add(own, alias or "the sub-query", span_of(ast))
         renamed = [c.name for c in (alias_node.args.get("columns") or [])] if alias_node is not None else []
         fields = _rename(plan.schema, renamed, ast)
@@ -239,6 +248,22 @@ class Binder:
         except Diagnostic as diagnostic:
             raise diagnostic.locate(view.text) from None
         return _named_plan(plan, _rename(plan.schema, list(view.columns), view.query))
+
+
+_UNDERSTOOD = {
+    exp.Table: {"this", "alias", "joins", "db", "catalog"},
+    exp.Subquery: {"this", "alias", "joins", "with_", "order", "limit", "offset"},
+}
+
+
+def _refuse_others(ast: exp.Expression) -> None:
+    """A clause that would be ignored changes the answer: say so."""
+    for argument, value in ast.args.items():
+        if value and type(ast) in _UNDERSTOOD and argument not in _UNDERSTOOD[type(ast)]:
+            part = value[0] if isinstance(value, list) else value
+            name = part.key if isinstance(part, exp.Expression) else argument
+            span = span_of(part) if isinstance(part, exp.Expression) else None
+            raise unsupported(f"{name.upper()} is not available in FROM").at(span or span_of(ast))
 
 
 def _is_ordered(ast: exp.Expression) -> bool:

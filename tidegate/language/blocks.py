@@ -5,7 +5,8 @@ Nested queries inside an expression extend the plan by a column each, to the rig
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from sqlglot import exp
@@ -92,6 +93,12 @@ class Block:
             return self._mark(node)
         if isinstance(node, (exp.Subquery, exp.Select, exp.SetOperation)):
             return self._value(node)
+        if isinstance(node, exp.Anonymous) and node.name.upper() in ("ISTREAM", "DSTREAM", "RSTREAM"):
+            raise Diagnostic(
+                "SYNTAX_ERROR",
+                f"{node.name.upper()} makes a stream, not a value",
+                help=f"as in SELECT * FROM {node.name.upper()}(SELECT …) x",
+            ).at(span_of(node))
         if is_aggregate(node, self.user_aggregates):
             raise Diagnostic(
                 "AGGREGATE_NOT_ALLOWED",
@@ -114,13 +121,15 @@ class Block:
             raise Diagnostic(
                 "COLUMN_COUNT", f"a sub-query used as a value must have one column, found {len(nested.schema)}"
             ).at(span_of(ast))
-        self.plan = subqueries.value_join(self.plan, nested, span_of(ast) or (0, 0))
+        with _placed(ast):
+            self.plan = subqueries.value_join(self.plan, nested, span_of(ast) or (0, 0))
         return _bound(ref(len(self.plan.schema) - 1, ast))
 
     def _mark(self, node: exp.Expression) -> exp.Expression:
         """EXISTS, IN, ANY or ALL anywhere in an expression: its truth value as a column of the plan."""
         nested, true_where, null_where, negate = self._condition(node)
-        self.plan = subqueries.with_mark(self.plan, nested, true_where, null_where, "mark")
+        with _placed(node):
+            self.plan = subqueries.with_mark(self.plan, nested, true_where, null_where, "mark")
         column = _bound(ref(len(self.plan.schema) - 1, node))
         return exp.Not(this=column) if negate else column
 
@@ -134,12 +143,13 @@ class Block:
             self._compare_with_value(ast, negated)
             return
         nested, true_where, null_where, negate = self._condition(ast)
-        if negated == negate:
-            self.plan = subqueries.partner_join(self.plan, nested, "semi", true_where)
-            return
-        # NOT (some partner): no partner may be true, and none unknown
-        where = true_where if null_where is None else _true_or_null(true_where, null_where)
-        self.plan = subqueries.partner_join(self.plan, nested, "anti", where)
+        with _placed(ast):
+            if negated == negate:
+                self.plan = subqueries.partner_join(self.plan, nested, "semi", true_where)
+                return
+            # NOT (some partner): no partner may be true, and none unknown
+            where = true_where if null_where is None else _true_or_null(true_where, null_where)
+            self.plan = subqueries.partner_join(self.plan, nested, "anti", where)
 
     def _compare_with_value(self, ast: exp.Expression, negated: bool) -> None:
         """`x op (SELECT …)` as a condition: true only where the value exists, so a semijoin (PIPES Fig. 6, Q4)."""
@@ -160,7 +170,8 @@ class Block:
                 nested = op.SingleRow(nested, (), span_of(value_ast) or (0, 0))
             self.plan = subqueries.partner_join(self.plan, nested, "semi", lambda _: condition)
             return
-        self.plan = subqueries.value_join(self.plan, nested, span_of(value_ast) or (0, 0))
+        with _placed(value_ast):
+            self.plan = subqueries.value_join(self.plan, nested, span_of(value_ast) or (0, 0))
         value = ref(len(self.plan.schema) - 1)
         sides = (value, other) if left_nested else (other, value)
         self.plan = op.Filter(self.plan, kind(this=sides[0], expression=sides[1]))
@@ -215,6 +226,15 @@ class Block:
 
 _Where = Callable[[op.Node], exp.Expression | None]
 _Condition = tuple[op.Node, _Where, Callable[[op.Node], exp.Expression] | None, bool]
+
+
+@contextmanager
+def _placed(ast: exp.Expression) -> Iterator[None]:
+    """What plans cannot say: where the nested query stands."""
+    try:
+        yield
+    except Diagnostic as diagnostic:
+        raise diagnostic.at(span_of(ast)) from diagnostic.__cause__
 
 
 def _true_or_null(true_where: _Where, null_where: _Where) -> _Where:

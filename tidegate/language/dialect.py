@@ -6,6 +6,7 @@ The parser only says what was written. What it means, and whether it makes sense
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -20,6 +21,8 @@ STATEMENTS = (
     "SELECT", "WITH", "CREATE", "REGISTER", "DROP", "INSERT", "EXPLAIN", "VERIFY", "SHOW", "DESCRIBE",
     "ISTREAM", "DSTREAM", "RSTREAM", "SET",
 )  # fmt: skip
+CHANGES = ("UPDATE", "DELETE", "MERGE", "ALTER", "TRUNCATE")
+CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "JOIN", "WINDOW")
 
 
 class _SyntaxError(ParseError):
@@ -60,13 +63,21 @@ class _Parser(Spark.Parser):  # type: ignore[misc,name-defined]
             found = "end of the statement"
         else:
             start, end, found = at.start, at.end + 1, f"'{at.text}'"
+        help = None
         if message.startswith(("Invalid expression", "Expected table name", "Expected expression")):
-            message = f"unexpected {found}"
+            message, help = f"unexpected {found}", self._misspelt_clause()
+        elif message.startswith("The number of provided arguments"):
+            message = "too many arguments"
         elif message.startswith("Required keyword"):
             message = f"something is missing before {found}"
         elif message.startswith("Expecting"):
             message = f"expected{message.removeprefix('Expecting')}, found {found}"
-        self._stop(message.split(" <Token")[0], start, end)
+        self._stop(message.split(" <Token")[0], start, end, help)
+
+    def _misspelt_clause(self) -> str | None:
+        """A misspelt keyword reads as an alias, and the error shows one word later."""
+        near = get_close_matches(self._prev.text.upper(), CLAUSES, n=1, cutoff=0.7) if self._prev else []
+        return f"did you mean '{near[0]}' instead of '{self._prev.text}'?" if near else None
 
     def _stop(
         self, message: str, start: int, end: int, help: str | None = None, condition: str = "SYNTAX_ERROR"
@@ -95,6 +106,12 @@ class _Parser(Spark.Parser):  # type: ignore[misc,name-defined]
         assert isinstance(name, exp.Identifier)
         return name
 
+    def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
+        items: list[Any] = super()._parse_csv(parse_method, sep=sep)
+        if items and self._prev and self._prev.token_type == sep:
+            self._stop(f"something is missing after '{self._prev.text}'", *self._here())
+        return items
+
     # statements -----------------------------------------------------------------------------------------
 
     def _parse_statement(self) -> exp.Expression | None:
@@ -106,12 +123,12 @@ class _Parser(Spark.Parser):  # type: ignore[misc,name-defined]
         if not nested and word not in STATEMENTS and first.token_type not in (
             TokenType.L_PAREN, TokenType.SEMICOLON,
         ):  # fmt: skip
-            self._stop(
-                f"a statement cannot start with '{first.text}'",
-                first.start,
-                first.end + 1,
-                did_you_mean(word, list(STATEMENTS), "statements"),
-            )
+            at = (first.start, first.end + 1)
+            if word in CHANGES:
+                help = "rows come and go with their sources; a definition is replaced by CREATE OR REPLACE"
+                self._stop(f"rows and definitions are not changed by {word}", *at, help, "UNSUPPORTED")
+            help = did_you_mean(word, list(STATEMENTS), "statements")
+            self._stop(f"a statement cannot start with '{first.text}'", *at, help)
         if self._match_text_seq("REGISTER"):
             self._expect("SOURCE")
             return self._parse_base("SOURCE", replace=False)
@@ -210,9 +227,10 @@ class _Parser(Spark.Parser):  # type: ignore[misc,name-defined]
         return exp.ColumnDef(this=name, kind=kind, constraints=constraints)
 
     def _parse_call(self, what: str) -> exp.Expression:
+        at, found = self._here(), self._but_found()
         name = self._parse_id_var(any_token=True)
         if not isinstance(name, exp.Identifier) or not self._match(TokenType.L_PAREN, advance=False):
-            self._stop(f"expected {what}{self._but_found()}", *self._here())
+            self._stop(f"expected {what}{found}", *at)
         arguments = self._parse_wrapped_csv(self._parse_unary)
         return exp.Anonymous(this=name, expressions=arguments)
 
@@ -282,14 +300,23 @@ class _Parser(Spark.Parser):  # type: ignore[misc,name-defined]
         parse_subquery_alias: bool = True,
         parse_set_operation: bool = True,
     ) -> exp.Expression | None:
+        token = self._curr
         if not self._is_relation_to_stream():
-            return super()._parse_select_query(  # type: ignore[no-any-return]
+            query = super()._parse_select_query(
                 nested=nested,
                 table=table,
                 parse_subquery_alias=parse_subquery_alias,
                 parse_set_operation=parse_set_operation,
             )
-        token = self._curr
+            first = query
+            while isinstance(first, exp.SetOperation):
+                first = first.this
+            if isinstance(first, exp.Select) and token.token_type == TokenType.SELECT:
+                if not first.expressions:
+                    self._stop("nothing is selected", token.start, token.end + 1, "SELECT * takes all columns")
+                first.meta.setdefault("start", token.start)
+                first.meta.setdefault("end", token.end)
+            return query  # type: ignore[no-any-return]
         self._advance(2)
         starts_query = self._curr.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN)
         if starts_query or self._is_relation_to_stream():
@@ -326,7 +353,7 @@ class _Parser(Spark.Parser):  # type: ignore[misc,name-defined]
         return None
 
     def _parse_stream_window(self) -> syntax.StreamWindow:
-        opening = self._prev
+        opening = self._tokens[self._index - 2]
         partition = None
         if self._match(TokenType.PARTITION_BY) or self._match_text_seq("PARTITION", "BY"):
             partition = self._parse_csv(self._parse_column)

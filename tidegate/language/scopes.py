@@ -102,7 +102,7 @@ class Scope:
                 if not positions:
                     names = [f.name for f in items[0].fields if not f.hidden]
                     if self.grouped:
-                        raise _not_grouped(".".join(parts[:2]), column)
+                        raise not_grouped(".".join(parts[:2]), column)
                     raise Diagnostic(
                         "UNKNOWN_COLUMN",
                         f"'{items[0].alias}' has no column '{parts[1]}'",
@@ -135,7 +135,7 @@ class Scope:
             ).at(span_of(column))
         name = parts[-1]
         if self.grouped:
-            return _not_grouped(name, column)
+            return not_grouped(name, column)
         if name.lower() == "ts" and self.relations:
             return Diagnostic(
                 "NO_TIMESTAMP",
@@ -157,7 +157,7 @@ def _fields(column: exp.Expression, path: list[str]) -> exp.Expression:
     return column
 
 
-def _not_grouped(name: str, column: exp.Column) -> Diagnostic:
+def not_grouped(name: str, column: exp.Expression) -> Diagnostic:
     return Diagnostic(
         "NOT_GROUPED",
         f"'{name}' is neither grouped nor aggregated",

@@ -11,11 +11,11 @@ from sqlglot import exp
 from tidegate.algebra import operators as op
 from tidegate.algebra.expressions import conjoin, conjuncts, index_of, ref, references, span_of, substitute
 from tidegate.algebra.printing import aggregation_text, expression_text
-from tidegate.errors import Diagnostic, unsupported
+from tidegate.errors import Diagnostic, did_you_mean, unsupported
 from tidegate.language.aggregation import Call, is_aggregate, read_call, result_type
 from tidegate.language.blocks import Block, has_query, is_nested_predicate, is_value_comparison
 from tidegate.language.dialect import text_of
-from tidegate.language.scopes import OUTER, Columns, Relation, Scope, is_correlated
+from tidegate.language.scopes import OUTER, Columns, Relation, Scope, is_correlated, not_grouped
 from tidegate.types import BOOLEAN, VOID, Field
 
 _REFUSED = {
@@ -45,7 +45,9 @@ class SelectBinder(Block):
     def select(self, ast: exp.Select) -> op.Node:
         for argument, name in _REFUSED.items():
             if ast.args.get(argument):
-                raise unsupported(f"{name} is not available").at(span_of(ast))
+                part = ast.args[argument]
+                first = part[0] if isinstance(part, list) else part
+                raise unsupported(f"{name}: not available").at(span_of(first) or span_of(ast))
         where = ast.args.get("where")
         self._from_where(ast, conjuncts(where.this) if where is not None else [])
         items = self._items(ast)
@@ -184,18 +186,35 @@ class SelectBinder(Block):
         return [_Unit(before, 0), *units, _Unit(plan, relation.offset)]
 
     def _using(self, join: exp.Join, own: list[Relation]) -> list[exp.Expression]:
-        names = [i.name for i in join.args.get("using") or []]
+        spans = {i.name: span_of(i) for i in join.args.get("using") or []}
+        names = list(spans)
         right = own[-1]
         left_names = {f.name.lower() for r in own[:-1] for f in r.fields if not f.hidden}
         if join.args.get("method") == "NATURAL":
+            if names or join.args.get("on") is not None:
+                raise Diagnostic(
+                    "SYNTAX_ERROR", "a NATURAL join says its condition itself", help="leave ON or USING out"
+                ).at(span_of(join))
             names = [f.name for f in right.fields if not f.hidden and f.name.lower() in left_names]
         kind, equalities = _join_kind(join), []
         for name in names:
-            left_side = Scope(own[:-1], None, self.scope.shared).resolve(exp.column(name))
-            found = right.find(name)
-            if not found:
-                raise Diagnostic("UNKNOWN_COLUMN", f"'{right.alias}' has no column '{name}'").at(span_of(join))
-            equalities.append(exp.EQ(this=left_side.copy(), expression=ref(found[0])))
+            span = spans.get(name) or span_of(join)
+            try:
+                left_side = Scope(own[:-1], None, self.scope.shared).resolve(exp.column(name))
+                found = right.find(name)
+                if not found:
+                    columns = [f.name for f in right.fields if not f.hidden]
+                    raise Diagnostic(
+                        "UNKNOWN_COLUMN",
+                        f"'{right.alias}' has no column '{name}'",
+                        help=did_you_mean(name, columns, "columns"),
+                    )
+                equality = exp.EQ(this=left_side.copy(), expression=ref(found[0]))
+                self.type_of(equality)
+            except Diagnostic as diagnostic:
+                diagnostic.span = span
+                raise
+            equalities.append(equality)
             for relation in own:
                 relation.merged.add(name.lower())
             merged: exp.Expression = left_side.copy()
@@ -241,9 +260,13 @@ class SelectBinder(Block):
         group = ast.args.get("group")
         terms = list(group.expressions) if group is not None else []
         if group is not None and any(group.args.get(k) for k in ("rollup", "cube", "grouping_sets", "all")):
-            raise unsupported("ROLLUP, CUBE, GROUPING SETS and GROUP BY ALL are not available").at(span_of(group))
+            raise unsupported("ROLLUP, CUBE, GROUPING SETS and GROUP BY ALL are not available").at(
+                span_of(group) or span_of(ast)
+            )
         keys: list[exp.Expression] = []
         for term in terms:
+            if isinstance(term, (exp.Rollup, exp.Cube, exp.GroupingSets)):
+                raise unsupported("ROLLUP, CUBE and GROUPING SETS are not available").at(span_of(term))
             if any(isinstance(n, exp.Query) for n in term.walk()):
                 raise unsupported("a sub-query cannot stand in GROUP BY").at(span_of(term))
             bound = self.bind(self._group_term(term, items))
@@ -284,8 +307,12 @@ class SelectBinder(Block):
         """An expression above the grouping: keys and aggregates become its columns, nested queries stay."""
 
         def visit(node: exp.Expression) -> exp.Expression:
-            if isinstance(node, exp.Query) or node.meta.get("bound"):
+            if isinstance(node, exp.Query):
                 return node
+            if node.meta.get("bound") and index_of(node) is not None:  # a column of *
+                if node not in self._keys:
+                    raise not_grouped(self._before_grouping().plan.schema[index_of(node) or 0].name, node)
+                return self._marked(self._keys.index(node), node)
             if is_aggregate(node, self.user_aggregates):
                 return self._marked(len(self._keys) + self._call(node), node)
             key = self._key(node)
@@ -323,7 +350,11 @@ class SelectBinder(Block):
                 ).at(span_of(argument))
             if has_query(argument):
                 raise unsupported("a sub-query cannot stand inside an aggregate").at(span_of(argument))
-        arguments = tuple(Block.bind(before, a) for a in call.arguments)
+        arguments = tuple(
+            Block.bind(before, a)
+            for argument in call.arguments
+            for a in ([e for _, e in before._star(None, argument)] if isinstance(argument, exp.Star) else [argument])
+        )
         if call.function in ("FIRST", "LAST"):
             times = before.scope.time_columns()
             if len(times) != 1:
@@ -414,7 +445,7 @@ class SelectBinder(Block):
             if isinstance(item, exp.Star):
                 items += self._star(None, item)
             elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
-                items += self._star(item.table, item.this)
+                items += self._star(item.table, item.this, item)
             elif isinstance(item, exp.Alias):
                 items.append((item.alias, item.this))
             elif isinstance(item, exp.Aliases):
@@ -423,12 +454,25 @@ class SelectBinder(Block):
                 items.append((item.name if isinstance(item, exp.Column) else text_of(item), item))
         return items
 
-    def _star(self, table: str | None, star: exp.Expression) -> list[Output]:
+    def _star(
+        self, table: str | None, star: exp.Expression, whole: exp.Expression | None = None
+    ) -> list[Output]:
         relations = [r for r in self.scope.relations if table is None or (r.alias or "").lower() == table.lower()]
         if not relations:
             message = f"there is no '{table}' in FROM" if table else "* needs a FROM"
-            raise Diagnostic("UNKNOWN_ALIAS", message).at(span_of(star) or span_of(star.parent or star))
-        left_out = {c.name.lower() for c in star.args.get("except_") or []}
+            aliases = [r.alias for r in self.scope.relations if r.alias]
+            help = did_you_mean(table, aliases, "aliases") if table else None
+            raise Diagnostic("UNKNOWN_ALIAS", message, help=help).at(span_of(whole or star))
+        names = [f.name for r in relations for f in r.fields if not f.hidden]
+        left_out = set()
+        for column in star.args.get("except_") or []:
+            if column.name.lower() not in [n.lower() for n in names]:
+                raise Diagnostic(
+                    "UNKNOWN_COLUMN",
+                    f"there is no column '{column.name}'",
+                    help=did_you_mean(column.name, names, "columns"),
+                ).at(span_of(column))
+            left_out.add(column.name.lower())
         if star.args.get("replace") or star.args.get("rename"):
             raise unsupported("* REPLACE and * RENAME are not available").at(span_of(star))
         items: list[Output] = []
@@ -436,7 +480,7 @@ class SelectBinder(Block):
             expression = shared.copy()
             for column in expression.find_all(exp.Column):
                 column.meta["bound"] = True
-            items.append((name, expression))
+            items.append((next((n for n in names if n.lower() == name), name), expression))
         for relation in relations:
             for i, f in enumerate(relation.fields):
                 if f.hidden or f.name.lower() in left_out or (table is None and f.name.lower() in relation.merged):
@@ -581,7 +625,7 @@ def _constant(ast: exp.Expression, argument: str) -> int | None:
     if not (isinstance(value, exp.Literal) and not value.is_string and value.this.isdigit()):
         raise Diagnostic(
             "INVALID_LIMIT", f"{argument.upper()} takes a whole number"
-        ).at(span_of(value) if isinstance(value, exp.Expression) else span_of(ast))
+        ).at((span_of(value) if isinstance(value, exp.Expression) else None) or span_of(ast))
     return int(value.this)
 
 

@@ -30,7 +30,11 @@ def define(statement: exp.Expression, catalog: Catalog, text: str, ask: Ask | No
     try:
         if isinstance(statement, syntax.CreateBase):
             definition = _base(statement)
-            return _placed(lambda: catalog.with_definition(definition, statement.args["replace"]), statement)
+            replacing = bool(statement.args["replace"])
+            after = _placed(lambda: catalog.with_definition(definition, replacing), statement)
+            if replacing:
+                _check_dependents(statement, after, ask)
+            return after
         if isinstance(statement, syntax.CreateView):
             return _view(statement, catalog, text, ask)
         assert isinstance(statement, syntax.DropDefinition)
@@ -83,15 +87,19 @@ def _base(statement: syntax.CreateBase) -> StreamDefinition:
             raise Diagnostic("TIME_DOMAIN", "both ends of a validity have the same type").at(span_of(valid[1]))
         definition = replace(definition, valid=(first.name, last.name))
     domain_is_timestamp = definition.time_type == TIMESTAMP
-    at = span_of(statement.args["options"][0]) if statement.args.get("options") else span_of(statement.this)
-    try:
-        if slack is not None:
-            definition = replace(definition, slack=parse_period(slack, domain_is_timestamp))
-        if idle is not None:
-            definition = replace(definition, idle=parse_period(idle, True))
-    except Diagnostic as diagnostic:
-        raise diagnostic.at(at) from None
+    said = {o.this.name.lower(): span_of(o) for o in statement.args.get("options") or []}
+    if slack is not None:
+        definition = replace(definition, slack=_period(slack, domain_is_timestamp, said["slack"]))
+    if idle is not None:
+        definition = replace(definition, idle=_period(idle, True, said["idle"]))
     return definition
+
+
+def _period(text: str, timestamps: bool, span: tuple[int, int] | None) -> int:
+    try:
+        return parse_period(text, timestamps)
+    except Diagnostic as diagnostic:
+        raise diagnostic.at(span) from None
 
 
 def _time_column(identifier: exp.Expression, columns: Schema) -> Field:
@@ -179,8 +187,28 @@ def _view(statement: syntax.CreateView, catalog: Catalog, text: str, ask: Ask | 
     replacing = bool(statement.args.get("replace"))
     after = _placed(lambda: catalog.with_definition(view, replacing), statement)
     if replacing:  # a view must not come to stand on itself
-        bind(exp.Select(expressions=[exp.Star()], from_=exp.From(this=exp.to_table(view.name))), after, text, ask)
+        bind(_everything(view.name), after, text, ask)
+        _check_dependents(statement, after, ask)
     return after
+
+
+def _everything(name: str) -> exp.Expression:
+    table = exp.Table(this=exp.to_identifier(name, quoted=True))
+    return exp.Select(expressions=[exp.Star()], from_=exp.From(this=table))
+
+
+def _check_dependents(statement: exp.Expression, after: Catalog, ask: Ask | None) -> None:
+    """No view may be left that has lost its meaning."""
+    for other in after.definitions.values():
+        if isinstance(other, ViewDefinition):
+            try:
+                bind(_everything(other.name), after, other.text, ask)
+            except Diagnostic as diagnostic:
+                raise Diagnostic(
+                    "IN_USE",
+                    f"view '{other.name}' would lose its meaning: {diagnostic.message}",
+                    help=f"DROP VIEW {other.name} first",
+                ).at(span_of(statement.this)) from None
 
 
 def _drop(statement: syntax.DropDefinition, catalog: Catalog) -> Catalog:
@@ -190,6 +218,15 @@ def _drop(statement: syntax.DropDefinition, catalog: Catalog) -> Catalog:
             return catalog
         raise Diagnostic(
             "UNKNOWN_STREAM", f"there is no '{name}'", help=did_you_mean(name, catalog.names, "streams")
+        ).at(span_of(statement.this))
+    found, kind = catalog.find(name), statement.args["kind"]
+    if isinstance(found, StreamDefinition):
+        kinds: tuple[str, ...] = ("TABLE",) if found.table else ("STREAM", "SOURCE")
+    else:
+        kinds = ("VIEW", "STREAM")
+    if kind not in kinds:
+        raise Diagnostic(
+            "WRONG_KIND", f"'{name}' is not a {kind.lower()}", help=f"DROP {kinds[0]} {name}"
         ).at(span_of(statement.this))
     for other in catalog.definitions.values():
         if isinstance(other, ViewDefinition) and other.name.lower() != name.lower() and any(
