@@ -205,7 +205,7 @@ def _table(frame: Any, title: str | None, rows: int | None = None) -> None:
 def _progress(what: str, rows: int = 0) -> Iterator[Callable[[float], None]]:
     """A bar for the part that is done; with the number of `rows` it also shows rows per second."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bars:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         bar = bars.add_task(what, total=None, rate="")
         began = time.perf_counter()
 
