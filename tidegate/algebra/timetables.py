@@ -91,18 +91,21 @@ class Timetable:
             return _linear(first, schedule.rate, i)
         return self._listed(self._moments, i)
 
-    def moment_from(self, first: int, i: Ints) -> Ints:
-        """When window i is shown if upper(0) stands for `first`."""
+    def moment_from(self, first: Ints, i: Ints) -> Ints:
+        """When window i is shown if upper(0) stands for the instant `first`."""
         schedule = self.spec.schedule
         if isinstance(schedule, Periodic):
             return _linear(first + schedule.delay, schedule.rate, i)
         assert isinstance(schedule, Varying)
-        listed = self._starts.setdefault(first, [first + schedule.delay])
-        wanted = i[i != NEVER]
-        while len(wanted) and len(listed) <= int(wanted.max()):
-            self._refuse_if_too_many(len(listed))
-            listed.append(self._following(listed[-1]))
-        return self._listed(listed, i)
+        result = np.full(len(i), MAX, np.int64)
+        for begin in np.unique(first).tolist():
+            mine = (first == begin) & (i != NEVER)
+            listed = self._starts.setdefault(begin, [begin + schedule.delay])
+            while mine.any() and len(listed) <= int(i[mine].max()):
+                self._refuse_if_too_many(len(listed))
+                listed.append(self._following(listed[-1]))
+            result[mine] = np.array(listed, np.int64)[i[mine]]
+        return result
 
     def validity(self, t: int) -> tuple[int, int]:
         """From when to when a row at t is seen; (MAX, MAX): never. For sequences in which no row has a say."""
@@ -111,8 +114,8 @@ class Timetable:
 
     def validity_from(self, first: int, position: int) -> tuple[int, int]:
         """The same for a row at a position, if upper(0) stands for `first`."""
-        x = np.array([position], np.int64)
-        return _interval(self.moment_from(first, self.shown(x)), self.moment_from(first, self.gone(x)))
+        x, begin = np.array([position], np.int64), np.array([first], np.int64)
+        return _interval(self.moment_from(begin, self.shown(x)), self.moment_from(begin, self.gone(x)))
 
     # tabulation -------------------------------------------------------------------------------------------------
 
@@ -236,7 +239,7 @@ def _first_above(line: Line, x: Ints) -> Ints:
     return np.where(at_once, 0, found)
 
 
-def _linear(first: int, rate: int, i: Ints) -> Ints:
+def _linear(first: Ints | int, rate: int, i: Ints) -> Ints:
     """first + i * rate, MAX for NEVER and for what lies beyond the end of time."""
-    beyond = i > (MAX - max(first, 0)) // rate
+    beyond = i > (MAX - np.maximum(first, 0)) // rate
     return np.where(beyond, MAX, first + np.where(beyond, 0, i) * rate)

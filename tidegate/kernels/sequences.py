@@ -1,0 +1,375 @@
+"""Window sequences and sessions (SPEC section 4; laws in `algebra.sequences` and `algebra.timetables`).
+
+A row is seen from the moment of the first window that holds it until the moment of the first that no longer does; both
+numbers are found once, when the row arrives. Where rows decide when a window is shown, the row waits for its number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from tidegate.algebra.sequences import Periodic, WindowSequence, unreachable
+from tidegate.algebra.timetables import NEVER, Ints, Timetable, timetable
+from tidegate.kernels.endpoints import SplitKernel, hold, moved
+from tidegate.kernels.rows import (
+    Frame,
+    Layout,
+    State,
+    Table,
+    columns,
+    consolidate,
+    empty,
+    payload_types,
+    replace_latest,
+    table,
+)
+from tidegate.kernels.windows import _Counted, _positioned
+from tidegate.time import MAX
+from tidegate.types import Schema
+
+
+@dataclass(frozen=True)
+class TimeSequenceKernel:
+    """Bounds and moments in time: (e, t) is valid from the first window with upper >= t to the first with lower > t.
+
+    A derived stream is split into instants (`chronon` given). State: `held` rows that are seen later; the split's own.
+    """
+
+    schema: Schema
+    spec: WindowSequence
+    chronon: int | None = None
+    layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        layout = {"held": Layout((), tuple(columns(len(self.schema))))}
+        if self.chronon is not None:
+            layout |= SplitKernel(self.schema, self.chronon).layout
+        object.__setattr__(self, "layout", layout)
+
+    def initial(self) -> State:
+        state = {"held": table(empty(payload_types(self.schema), "te", "end", "n"))}
+        if self.chronon is not None:
+            state |= SplitKernel(self.schema, self.chronon).initial()
+        return state
+
+    def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
+        (rows,) = chunks
+        after: dict[str, Table] = {}
+        if self.chronon is not None:
+            split, rows = SplitKernel(self.schema, self.chronon).step(state, chunks, upto)
+            after |= split
+        hours = timetable(self.spec)
+        t = rows["ts"].to_numpy()
+        rows = rows.with_columns(
+            ts=pl.Series(hours.moment(hours.shown(t)), dtype=pl.Int64),
+            te=pl.Series(hours.moment(hours.gone(t)), dtype=pl.Int64),
+        )
+        held, out = hold(state, "held", rows, columns(len(self.schema)), upto)
+        return after | dict(held), out
+
+
+@dataclass(frozen=True)
+class _Sequenced(_Counted):
+    """A sequence in which positions have a say."""
+
+    spec: WindowSequence | None = None
+
+    @property
+    def hours(self) -> Timetable:
+        assert self.spec is not None
+        return timetable(self.spec)
+
+    def _begun(self, rows: Frame) -> Frame:
+        """Rows count from the start of the sequence."""
+        assert self.spec is not None
+        return rows if self.spec.start is None else rows.filter(pl.col("ts") >= self.spec.start)
+
+    def _numbered(self, rows: Frame) -> Frame:
+        """The rows that some window holds, with `shown` and `gone`: the first that does, and the first that no longer does."""
+        assert self.spec is not None
+        x = rows["p" if self.spec.rows else "ts"].to_numpy()
+        return rows.with_columns(
+            shown=pl.Series(self.hours.shown(x), dtype=pl.Int64), gone=pl.Series(self.hours.gone(x), dtype=pl.Int64)
+        ).filter(pl.col("shown") < pl.col("gone"))
+
+    def _by(self) -> tuple[str, ...]:
+        return tuple(f"c{i}" for i in self.partition_by)
+
+    def _of_keys(self) -> dict[str, pl.DataType]:
+        types = self._types()
+        return {k: types[k] for k in self.keys}
+
+
+@dataclass(frozen=True)
+class SequenceByRowsKernel(_Sequenced):
+    """A rate in rows: window i is shown by the row at base + delay + i * rate.
+
+    The base is upper(0), or for bounds in time the number of rows up to the instant upper(0), at which window 0 itself
+    is shown if there is no delay. State: `counts`, per partition the rows so far and the base; `waiting`, per row the
+    numbers (`at`) of the windows that will show it and drop it.
+    """
+
+    layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        layout = {
+            "counts": Layout(tuple(self.keys), self._by()),
+            "waiting": Layout((), self._by()),
+            **self._split_layout(),
+        }
+        object.__setattr__(self, "layout", layout)
+
+    def initial(self) -> State:
+        return {
+            "counts": table(empty(self._of_keys(), "count", "base", "n")),
+            "waiting": table(empty(self._types(), "at", "n")),
+            **self._split_initial(),
+        }
+
+    @property
+    def _first(self) -> int:
+        """upper(0): a position or an instant."""
+        assert self.spec is not None
+        return self.spec.bounds(0, 0)[1]
+
+    @property
+    def _schedule(self) -> Periodic:
+        assert self.spec is not None
+        assert isinstance(self.spec.schedule, Periodic)
+        return self.spec.schedule
+
+    def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
+        after, rows = self._arrivals(state, chunks[0], upto)
+        counts, waiting = state["counts"].rows, state["waiting"].rows
+        new, touched = _positioned(self._begun(rows), counts, self.keys)
+        touched = self._with_base(touched, new, counts)
+        held = self._numbered(new)
+        self._refuse_if_unreachable(held, new, touched)
+        one = pl.lit(1, dtype=pl.Int64)
+        fresh = consolidate(
+            pl.concat(
+                [
+                    held.with_columns(at=pl.col("shown"), n=one).select(waiting.columns),
+                    held.filter(pl.col("gone") != NEVER)
+                    .with_columns(at=pl.col("gone"), n=-one)
+                    .select(waiting.columns),
+                ]
+            )
+        )
+        fired = self._fired(pl.concat([waiting, fresh]), new["ts"].to_numpy(), touched, upto)
+        spent = fired.select(waiting.columns).with_columns(-pl.col("n"))
+        delta = consolidate(pl.concat([fresh, spent]))
+        counted = touched.select(*self.keys, pl.col("after").alias("count"), "base", one.alias("n"))
+        out = fired.select(*self.payload, "ts", pl.lit(MAX, dtype=pl.Int64).alias("te"), "n")
+        tables = {
+            "counts": Table(replace_latest(counts, counted, self.keys), counted),
+            "waiting": Table(consolidate(pl.concat([waiting, delta])), delta),
+            **after,
+        }
+        return tables, consolidate(out)
+
+    def _with_base(self, touched: Frame, new: Frame, counts: Frame) -> Frame:
+        assert self.spec is not None
+        if self.spec.rows:
+            return touched.with_columns(base=pl.lit(self._first, dtype=pl.Int64))
+        early = (
+            new.filter(pl.col("ts") <= self._first).group_by(self.keys).agg(pl.len().cast(pl.Int64).alias("early"))
+        )
+        return (
+            touched.join(counts.select(*self.keys, "base"), on=self.keys, how="left", nulls_equal=True)
+            .join(early, on=self.keys, how="left", nulls_equal=True)
+            .with_columns(base=pl.col("base").fill_null(0) + pl.col("early").fill_null(0))
+            .drop("early")
+        )
+
+    def _refuse_if_unreachable(self, held: Frame, new: Frame, touched: Frame) -> None:
+        assert self.spec is not None
+        if self.spec.rows or held.is_empty():
+            return
+        schedule = self._schedule
+        earlier = new.group_by(*self.keys, "ts").agg((pl.col("p").min() - 1).alias("earlier"))
+        placed = held.join(earlier, on=[*self.keys, "ts"], how="left", nulls_equal=True).join(
+            touched, on=self.keys, how="left", nulls_equal=True
+        )
+        position = pl.col("base") + schedule.delay + pl.col("shown") * schedule.rate
+        late = placed.filter((pl.col("shown") > 0) & (position <= pl.col("earlier")))
+        if late.height:
+            raise unreachable(self.spec, int(late["shown"].min()))  # type: ignore[arg-type]
+
+    def _fired(self, events: Frame, times: Ints, touched: Frame, upto: int) -> Frame:
+        """The events whose window is shown in this epoch, with the instant `ts`."""
+        assert self.spec is not None
+        schedule = self._schedule
+        by_time = not self.spec.rows and schedule.delay == 0
+        parts = []
+        if by_time:
+            if self._first < upto:
+                due = events.filter(pl.col("at") == 0)
+                parts.append(due.with_columns(ts=pl.lit(self._first, dtype=pl.Int64)))
+            events = events.filter(pl.col("at") != 0)
+        known = events.join(touched, on=self.keys, how="inner", nulls_equal=True)
+        known = known.with_columns(p=pl.col("base") + schedule.delay + pl.col("at") * schedule.rate)
+        due = known.filter(pl.col("p") <= pl.col("after"))
+        index = (due["offset"] + due["p"] - due["before"] - 1).to_numpy()
+        parts.append(due.with_columns(ts=pl.Series(times[index], dtype=pl.Int64)).select(*events.columns, "ts"))
+        return pl.concat(parts)
+
+
+@dataclass(frozen=True)
+class RowsByTimeKernel(_Sequenced):
+    """Bounds in rows, moments in time: they begin when the row at upper(0) comes.
+
+    State: `counts`, per partition the rows so far and the instant of that row (`first`, MAX while unknown); `waiting` for it,
+    with their window numbers; `held`, rows that are seen later.
+    """
+
+    layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        layout = {
+            "counts": Layout(tuple(self.keys), self._by()),
+            "waiting": Layout((), self._by()),
+            "held": Layout((), self._by()),
+            **self._split_layout(),
+        }
+        object.__setattr__(self, "layout", layout)
+
+    def initial(self) -> State:
+        return {
+            "counts": table(empty(self._of_keys(), "count", "first", "n")),
+            "waiting": table(empty(self._types(), "shown", "gone", "n")),
+            "held": table(empty(payload_types(self.schema), "te", "end", "n")),
+            **self._split_initial(),
+        }
+
+    def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
+        after, rows = self._arrivals(state, chunks[0], upto)
+        counts, waiting = state["counts"].rows, state["waiting"].rows
+        new, touched = _positioned(self._begun(rows), counts, self.keys)
+        touched = self._with_first(touched, new["ts"].to_numpy(), counts)
+        one = pl.lit(1, dtype=pl.Int64)
+        fresh = self._numbered(new).with_columns(n=one)
+        rows = pl.concat([waiting.with_columns(ts=pl.lit(None, dtype=pl.Int64)), fresh.select(*waiting.columns, "ts")])
+        rows = rows.join(touched.select(*self.keys, "first"), on=self.keys, how="left", nulls_equal=True)
+        ready = rows.filter(pl.col("first") < MAX)
+        freed = ready.filter(pl.col("ts").is_null()).select(waiting.columns).with_columns(-pl.col("n"))
+        kept = rows.filter(pl.col("ts").is_not_null() & (pl.col("first") == MAX)).select(waiting.columns)
+        delta = consolidate(pl.concat([kept, freed]))
+        counted = touched.select(*self.keys, pl.col("after").alias("count"), "first", one.alias("n"))
+        held, out = hold(state, "held", self._placed(ready), self.payload, upto)
+        tables = {
+            "counts": Table(replace_latest(counts, counted, self.keys), counted),
+            "waiting": Table(consolidate(pl.concat([waiting, delta])), delta),
+            **after,
+            **held,
+        }
+        return tables, out
+
+    def _with_first(self, touched: Frame, times: Ints, counts: Frame) -> Frame:
+        assert self.spec is not None
+        position = self.spec.bounds(0, 0)[1]
+        known = touched.join(counts.select(*self.keys, "first"), on=self.keys, how="left", nulls_equal=True)
+        before, count, offset = (known[c].to_numpy() for c in ("before", "after", "offset"))
+        reached = (before < position) & (position <= count)
+        index = np.where(reached, offset + position - before - 1, 0)
+        first = known["first"].fill_null(MAX).to_numpy()
+        if len(times):
+            first = np.where(reached, times[index], first)
+        return known.with_columns(first=pl.Series(first, dtype=pl.Int64))
+
+    def _placed(self, ready: Frame) -> Frame:
+        """The rows whose moments are known, with their validity; one that comes after its moment is an error."""
+        assert self.spec is not None
+        first = ready["first"].to_numpy()
+        start, end = (self.hours.moment_from(first, ready[c].to_numpy()) for c in ("shown", "gone"))
+        late = pl.Series(start, dtype=pl.Int64) < ready["ts"].fill_null(0 if not len(start) else int(start.min()))
+        if late.any():
+            raise unreachable(self.spec, int(ready.filter(late)["shown"].min()))  # type: ignore[arg-type]
+        return ready.with_columns(ts=pl.Series(start, dtype=pl.Int64), te=pl.Series(end, dtype=pl.Int64))
+
+
+@dataclass(frozen=True)
+class SessionKernel(_Counted):
+    """`SESSION gap`: (e, t) is valid from t until `gap` ticks after the last row of its session.
+
+    State: `last`, per partition the time of the last row of a session that may go on; `open`, the rows of such sessions.
+    """
+
+    gap: int = 1
+    layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        by = tuple(f"c{i}" for i in self.partition_by)
+        layout = {"last": Layout(tuple(self.keys), by), "open": Layout((), by)}
+        if self.chronon is not None:
+            # The split has an `open` table of its own.
+            layout = {"last": layout["last"], "lasting": layout["open"], **self._split_layout()}
+        object.__setattr__(self, "layout", layout)
+
+    @property
+    def _rows_table(self) -> str:
+        return "open" if self.chronon is None else "lasting"
+
+    def initial(self) -> State:
+        types = self._types()
+        return {
+            "last": table(empty({k: types[k] for k in self.keys}, "last", "n")),
+            self._rows_table: table(empty(types, "n")),
+            **self._split_initial(),
+        }
+
+    def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
+        after, rows = self._arrivals(state, chunks[0], upto)
+        last, kept = state["last"].rows, state[self._rows_table].rows
+        rows = self._sessions(rows, last)
+        one, forever = pl.lit(1, dtype=pl.Int64), pl.lit(MAX, dtype=pl.Int64)
+        carried = rows.filter("carried").group_by(self.keys).agg(pl.col("end").first().alias("later"))
+        olds = (
+            last.join(carried, on=self.keys, how="left", nulls_equal=True)
+            .with_columns(end=pl.coalesce("later", moved(pl.col("last"), self.gap)))
+            .filter(pl.col("end") < upto)
+        )
+        closing = kept.join(olds.select(*self.keys, "end"), on=self.keys, how="inner", nulls_equal=True)
+        ended = closing.select(*self.payload, pl.col("end").alias("ts"), forever.alias("te"), -pl.col("n"))
+        ends = pl.when(pl.col("end") < upto).then(pl.col("end")).otherwise(forever)
+        began = rows.select(*self.payload, "ts", ends.alias("te"), one.alias("n"))
+        fresh = rows.filter(pl.col("end") >= upto).with_columns(n=one).select(kept.columns)
+        delta = consolidate(pl.concat([fresh, closing.with_columns(-pl.col("n")).select(kept.columns)]))
+        going = (
+            rows.filter(pl.col("end") >= upto)
+            .group_by(self.keys)
+            .agg(pl.col("ts").max().alias("last"))
+            .with_columns(n=one)
+            .select(last.columns)
+        )
+        gone = olds.join(going, on=self.keys, how="anti", nulls_equal=True)
+        logged = pl.concat([going, gone.with_columns(n=pl.lit(0, dtype=pl.Int64)).select(last.columns)])
+        tables = {
+            "last": Table(replace_latest(last, logged, self.keys), logged),
+            self._rows_table: Table(consolidate(pl.concat([kept, delta])), delta),
+            **after,
+        }
+        return tables, pl.concat([began, ended])
+
+    def _sessions(self, rows: Frame, last: Frame) -> Frame:
+        """The rows with the `end` of their session as known now, and whether it is one `carried` over from before."""
+        groups = rows.select(self.keys).unique(maintain_order=True).with_row_index("group")
+        placed = (
+            rows.join(groups, on=self.keys, how="left", nulls_equal=True, maintain_order="left")
+            .join(last.select(*self.keys, "last"), on=self.keys, how="left", nulls_equal=True, maintain_order="left")
+            .sort("group", maintain_order=True)
+        )
+        group, t = placed["group"].to_numpy(), placed["ts"].to_numpy()
+        leads = np.r_[True, group[1:] != group[:-1]] if len(group) else np.zeros(0, bool)
+        has_last = placed["last"].is_not_null().to_numpy()
+        before = np.where(leads, placed["last"].fill_null(0).to_numpy(), np.r_[t[:1], t[:-1]])
+        breaks = np.where(leads & ~has_last, True, t - before >= self.gap)
+        run = np.cumsum(breaks | leads)
+        carried = pl.Series(leads & ~breaks)
+        return placed.with_columns(run=pl.Series(run), carried=carried).with_columns(
+            end=moved(pl.col("ts").max().over("run"), self.gap), carried=pl.col("carried").any().over("run")
+        )
