@@ -16,8 +16,8 @@ from tidegate.optimizer.rules import RULES
 
 Rule = Callable[[op.Node], op.Node | None]
 
-LIMIT = 1_000
-"""Firings after which a set of rules is taken to run in circles."""
+LIMIT = 150
+"""Firings one upon the result of the other, after which the rules are taken to run in circles."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ def optimize(plan: op.Node, rules: Sequence[Rule] = RULES) -> tuple[op.Node, tup
     trace: list[Firing] = []
     done: dict[op.Node, op.Node] = {}
 
-    def visit(node: op.Node) -> op.Node:
+    def visit(node: op.Node, fired: int) -> op.Node:
         if node in done:
             return done[node]
-        inputs = [visit(i) for i in node.inputs]
+        inputs = [visit(i, fired) for i in node.inputs]
         current: op.Node = node
         if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
             current = node.with_inputs(*inputs)
@@ -50,14 +50,14 @@ def optimize(plan: op.Node, rules: Sequence[Rule] = RULES) -> tuple[op.Node, tup
                 continue
             _check(rule, current, better)
             trace.append(Firing(rule.__name__, current, better))
-            if len(trace) > LIMIT:
+            if fired > LIMIT:
                 raise internal(f"the rules run in circles; the last one was {rule.__name__}")
-            current = visit(better)
+            current = visit(better, fired + 1)
             break
         done[node] = current
         return current
 
-    return visit(plan), tuple(trace)
+    return visit(plan, 0), tuple(trace)
 
 
 def _check(rule: Rule, before: op.Node, after: op.Node) -> None:
