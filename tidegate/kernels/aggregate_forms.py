@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from tidegate.algebra.functions import AggregateFunction
 from tidegate.algebra.operators import Aggregation
@@ -17,130 +15,24 @@ from tidegate.kernels import aggregate_exact as exact
 from tidegate.kernels import aggregate_sums as sums
 from tidegate.kernels import sweep_ranks as ranks
 from tidegate.kernels.aggregate_decimals import average_words, decimal_series, fits_precision, words_of
+from tidegate.kernels.aggregate_sweep import (
+    Form,
+    Sweep,
+    Swept,
+    after,
+    codes_of,
+    floats_of,
+    gathered,
+    long_numbers,
+    nullable,
+    numbered,
+    picked,
+)
 from tidegate.kernels.aggregate_users import UserDefined
-from tidegate.kernels.rows import Frame, dtype
-from tidegate.kernels.sweep_groups import Flags, Floats, Ids, Ints, holds_integer, integers, take
-from tidegate.kernels.sweep_ranks import Events, Order, Universe
-from tidegate.kernels.sweep_timeline import Timeline
+from tidegate.kernels.rows import dtype
+from tidegate.kernels.sweep_groups import Ids, Ints, integers, take
+from tidegate.kernels.sweep_ranks import Order
 from tidegate.types import Schema, Type
-
-
-@dataclass
-class Sweep:
-    """One step of an `Aggregate`: what its forms read, share and mark."""
-
-    timeline: Timeline
-    before: Frame
-    counts: Ints
-    changed: Flags
-    _masks: dict[tuple[object, ...], Flags] = field(default_factory=dict)
-    _universes: dict[tuple[object, ...], Universe] = field(default_factory=dict)
-    _distinct: dict[tuple[object, ...], tuple[Events, Universe]] = field(default_factory=dict)
-    _queues: Flags | None = None
-
-    def mask(self, required: tuple[int, ...], where: int | None) -> Flags:
-        """The elements that count: no required column is NULL, and `where` is true."""
-        key = (required, where)
-        if key not in self._masks:
-            use = np.ones(len(self.timeline.n), np.bool_)
-            for i in required:
-                column = self.timeline.elements[f"c{i}"]
-                if column.null_count():
-                    use &= column.is_not_null().to_numpy()
-            if where is not None:
-                use &= self.timeline.elements[f"c{where}"].fill_null(False).to_numpy()
-            self._masks[key] = use
-        return self._masks[key]
-
-    def ranked(
-        self, required: tuple[int, ...], where: int | None, orders: tuple[Order, ...], distinct: bool
-    ) -> tuple[Events, Universe]:
-        """Events and universe of the elements that count; with `distinct`, of their different values."""
-        key = (required, where, orders)
-        if key not in self._universes:
-            use = self.mask(required, where)
-            self._universes[key] = ranks.build_universe(self.timeline, self.timeline.elements, use, orders)
-        universe = self._universes[key]
-        if not distinct:
-            line = self.timeline
-            return Events(line.point_events, line.events, line.n), universe
-        if key not in self._distinct:
-            self._distinct[key] = ranks.distinct_events(self.timeline, universe)
-        return self._distinct[key]
-
-    def summed(self, aggregation: Aggregation) -> tuple[Events, Flags, Ids | None]:
-        """Events, which of their elements count, and (with DISTINCT) the row each element stands for."""
-        use = self.mask(aggregation.arguments, aggregation.where)
-        if not aggregation.distinct:
-            line = self.timeline
-            return Events(line.point_events, line.events, line.n), use, None
-        orders = tuple(Order(f"c{i}") for i in aggregation.arguments)
-        events, universe = self.ranked(aggregation.arguments, aggregation.where, orders, True)
-        return events, np.ones(len(universe.example), np.bool_), universe.example
-
-    def queues(self) -> Flags:
-        """See `queueable`."""
-        if self._queues is None:
-            line = self.timeline
-            self._queues = ranks.queueable(line.live_offsets, line.start_offsets, line.before, line.n, line.ends)
-        return self._queues
-
-    def accumulators(self, index: int, ints: int) -> Ints:
-        """An aggregation's accumulators of the touched groups, as an array to move on."""
-        return np.column_stack([self.before[f"a{index}_i{k}"].to_numpy() for k in range(ints)])
-
-    def numbers(self, name: str) -> tuple[Ints, Ints]:
-        """Long numbers that are kept per group, as offsets and values."""
-        lists = self.before[name]
-        lengths = lists.list.len().fill_null(0).to_numpy()
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        return offsets, lists.to_arrow().flatten().to_numpy()
-
-
-@dataclass(frozen=True)
-class Swept:
-    """The result of a form: the values at chosen points, and the accumulators after the step."""
-
-    values: Callable[[Ids], pl.Series]
-    after: Mapping[str, pl.Series] = field(default_factory=dict)
-
-
-class Form(Protocol):
-    """How an aggregation is computed.
-
-    `accumulators` are the columns it keeps per group; `needs_elements` says that it also reads the live rows.
-    """
-
-    needs_elements: bool
-
-    @property
-    def accumulators(self) -> Mapping[str, pl.DataType]: ...
-
-    def sweep(self, sweep: Sweep) -> Swept: ...
-
-
-def _numbered(index: int, ints: int) -> dict[str, pl.DataType]:
-    return {f"a{index}_i{k}": pl.Int64() for k in range(ints)}
-
-
-def _after(index: int, ints: Ints) -> dict[str, pl.Series]:
-    return {f"a{index}_i{k}": pl.Series(np.ascontiguousarray(ints[:, k])) for k in range(ints.shape[1])}
-
-
-def _long(offsets: Ints, values: Ints) -> pl.Series:
-    """The inverse of `Sweep.numbers`."""
-    series = pl.from_arrow(pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values)))
-    assert isinstance(series, pl.Series)
-    return series
-
-
-def _nullable(values: pl.Series, null: Flags, type_: pl.DataType) -> pl.Series:
-    """Values of integers or floats inside, NULL where flagged, in the declared type."""
-    if null.any():
-        values = values.to_frame("v").select(pl.when(~pl.Series(null)).then(pl.col("v"))).to_series()
-    if type_ in (pl.Date, pl.Datetime, pl.Duration) and values.dtype == pl.Int64:
-        return values.cast(pl.Int32).cast(type_) if type_ == pl.Date else values.cast(type_)
-    return values if values.dtype == type_ else values.cast(type_)
 
 
 @dataclass(frozen=True)
@@ -170,7 +62,7 @@ class Count:
 
     @property
     def accumulators(self) -> Mapping[str, pl.DataType]:
-        return _numbered(self.index, 1)
+        return numbered(self.index, 1)
 
     def sweep(self, sweep: Sweep) -> Swept:
         events, use, _ = sweep.summed(self.aggregation)
@@ -182,7 +74,7 @@ class Count:
         )
         return Swept(
             lambda points: pl.Series(take(out, points)).cast(dtype(self.aggregation.type)),
-            _after(self.index, count[:, None]),
+            after(self.index, count[:, None]),
         )
 
 
@@ -196,11 +88,11 @@ class IntegerSum:
 
     @property
     def accumulators(self) -> Mapping[str, pl.DataType]:
-        return _numbered(self.index, 3)
+        return numbered(self.index, 3)
 
     def sweep(self, sweep: Sweep) -> Swept:
         events, use, rows = sweep.summed(self.aggregation)
-        values, _ = integers(_picked(sweep, self.aggregation.arguments[0], rows))
+        values, _ = integers(picked(sweep, self.aggregation.arguments[0], rows))
         acc = sweep.accumulators(self.index, 3)
         line = sweep.timeline
         averages = self.aggregation.function == "AVG"
@@ -217,10 +109,10 @@ class IntegerSum:
 
         def shown(points: Ids) -> pl.Series:
             if averages and type_ == pl.Duration:
-                return _nullable(pl.Series(np.round(average[points]).astype(np.int64)), take(null, points), type_)
-            return _nullable(pl.Series(take(average if averages else total, points)), take(null, points), type_)
+                return nullable(pl.Series(np.round(average[points]).astype(np.int64)), take(null, points), type_)
+            return nullable(pl.Series(take(average if averages else total, points)), take(null, points), type_)
 
-        return Swept(shown, _after(self.index, acc))
+        return Swept(shown, after(self.index, acc))
 
 
 @dataclass(frozen=True)
@@ -234,11 +126,11 @@ class DecimalSum:
 
     @property
     def accumulators(self) -> Mapping[str, pl.DataType]:
-        return _numbered(self.index, 5)
+        return numbered(self.index, 5)
 
     def sweep(self, sweep: Sweep) -> Swept:
         events, use, rows = sweep.summed(self.aggregation)
-        words = words_of(_picked(sweep, self.aggregation.arguments[0], rows))
+        words = words_of(picked(sweep, self.aggregation.arguments[0], rows))
         acc = sweep.accumulators(self.index, 5)
         line = sweep.timeline
         total = np.empty((line.points, 2), np.uint64)
@@ -254,7 +146,7 @@ class DecimalSum:
             raise _overflow(self.aggregation)
         sums.mark_words(line.group_points, total, null, sweep.changed)
         return Swept(
-            lambda points: decimal_series(total[points], take(null, points), precision, scale), _after(self.index, acc)
+            lambda points: decimal_series(total[points], take(null, points), precision, scale), after(self.index, acc)
         )
 
 
@@ -268,11 +160,11 @@ class FloatSum:
 
     @property
     def accumulators(self) -> Mapping[str, pl.DataType]:
-        return _numbered(self.index, 4) | {f"a{self.index}_sum": pl.List(pl.Int64())}
+        return numbered(self.index, 4) | {f"a{self.index}_sum": pl.List(pl.Int64())}
 
     def sweep(self, sweep: Sweep) -> Swept:
         events, use, rows = sweep.summed(self.aggregation)
-        values = _floats(_picked(sweep, self.aggregation.arguments[0], rows)).view(np.int64)
+        values = floats_of(picked(sweep, self.aggregation.arguments[0], rows)).view(np.int64)
         counts = sweep.accumulators(self.index, 4)
         line = sweep.timeline
         out, null = np.empty(line.points, np.float64), np.empty(line.points, np.bool_)
@@ -282,8 +174,8 @@ class FloatSum:
         )  # fmt: skip
         type_ = dtype(self.aggregation.type)
         return Swept(
-            lambda points: _nullable(pl.Series(take(out, points)), take(null, points), type_),
-            _after(self.index, counts) | {f"a{self.index}_sum": _long(*kept)},
+            lambda points: nullable(pl.Series(take(out, points)), take(null, points), type_),
+            after(self.index, counts) | {f"a{self.index}_sum": long_numbers(*kept)},
         )
 
 
@@ -297,7 +189,7 @@ class Variance:
 
     @property
     def accumulators(self) -> Mapping[str, pl.DataType]:
-        return _numbered(self.index, 2) | dict.fromkeys(self._names, pl.List(pl.Int64()))
+        return numbered(self.index, 2) | dict.fromkeys(self._names, pl.List(pl.Int64()))
 
     @property
     def _names(self) -> tuple[str, str]:
@@ -305,7 +197,7 @@ class Variance:
 
     def sweep(self, sweep: Sweep) -> Swept:
         events, use, rows = sweep.summed(self.aggregation)
-        values = _floats(_picked(sweep, self.aggregation.arguments[0], rows)).view(np.int64)
+        values = floats_of(picked(sweep, self.aggregation.arguments[0], rows)).view(np.int64)
         counts = sweep.accumulators(self.index, 2)
         line = sweep.timeline
         out, null = np.empty(line.points, np.float64), np.empty(line.points, np.bool_)
@@ -316,8 +208,8 @@ class Variance:
         )  # fmt: skip
         type_ = dtype(self.aggregation.type)
         return Swept(
-            lambda points: _nullable(pl.Series(take(out, points)), take(null, points), type_),
-            _after(self.index, counts) | dict(zip(self._names, (_long(*kept[:2]), _long(*kept[2:])), strict=True)),
+            lambda points: nullable(pl.Series(take(out, points)), take(null, points), type_),
+            after(self.index, counts) | dict(zip(self._names, (long_numbers(*kept[:2]), long_numbers(*kept[2:])), strict=True)),
         )
 
 
@@ -336,7 +228,7 @@ class Extreme:
         line = sweep.timeline
         (argument,), where = self.aggregation.arguments, self.aggregation.where
         column = line.elements[f"c{argument}"]
-        codes, decode = _codes(column, dtype(self.aggregation.type))
+        codes, decode = codes_of(column, dtype(self.aggregation.type))
         use, queues = sweep.mask((argument,), where), sweep.queues()
         least = self.aggregation.function == "MIN"
         out, null = np.empty(line.points, np.int64), np.empty(line.points, np.bool_)
@@ -381,7 +273,7 @@ class ArgumentOf:
             out, null, sweep.changed,
         )  # fmt: skip
         type_, by_label = dtype(self.aggregation.type), shown[example]
-        return Swept(lambda points: _gathered(by_label, take(out, points), take(null, points), type_))
+        return Swept(lambda points: gathered(by_label, take(out, points), take(null, points), type_))
 
 
 @dataclass(frozen=True)
@@ -402,14 +294,14 @@ class Quantile:
             (argument,), self.aggregation.where, (Order(f"c{argument}"),), self.aggregation.distinct
         )
         assert fraction is not None
-        values = _floats(line.elements[f"c{argument}"][universe.example])
+        values = floats_of(line.elements[f"c{argument}"][universe.example])
         out, null = np.empty(line.points, np.float64), np.empty(line.points, np.bool_)
         ranks.sweep_quantile(
             line.group_points, events.offsets, events.events, events.n, universe.rank, universe.offsets,
             universe.initial, values, float(fraction), out, null, sweep.changed,
         )  # fmt: skip
         type_ = dtype(self.aggregation.type)
-        return Swept(lambda points: _nullable(pl.Series(take(out, points)), take(null, points), type_))
+        return Swept(lambda points: nullable(pl.Series(take(out, points)), take(null, points), type_))
 
 
 @dataclass(frozen=True)
@@ -448,15 +340,6 @@ class Greatest:
         return Swept(shown)
 
 
-def _picked(sweep: Sweep, column: int, rows: Ids | None) -> pl.Series:
-    series = sweep.timeline.elements[f"c{column}"]
-    return series if rows is None else series[rows]
-
-
-def _floats(series: pl.Series) -> Floats:
-    return series.cast(pl.Float64).fill_null(0.0).to_numpy()
-
-
 def _within(values: Ints, type_: pl.DataType) -> bool:
     bound = {pl.Int8: 7, pl.Int16: 15, pl.Int32: 31}[type(type_)]
     return bool(((values >= -(2**bound)) & (values < 2**bound)).all())
@@ -468,39 +351,6 @@ def _overflow(aggregation: Aggregation) -> Diagnostic:
         f"{aggregation.function} as '{aggregation.name}' does not fit in {aggregation.type}",
         help="cast the argument to a wider type, such as DECIMAL(38,0) or DOUBLE",
     )
-
-
-def _gathered(values: pl.Series, at: Ints, null: Flags, type_: pl.DataType) -> pl.Series:
-    index = pl.Series(at).to_frame("i").select(pl.when(~pl.Series(null)).then(pl.col("i"))).to_series()
-    if values.is_empty():
-        return pl.Series([None] * len(at), dtype=type_)
-    return values.gather(index).cast(type_)
-
-
-def order_codes(column: pl.Series) -> Ints | None:
-    """Whole numbers in the order of the values, for types that have them inside (any number for NULL)."""
-    if holds_integer(column.dtype):
-        return integers(column)[0]
-    if column.dtype.is_float():
-        bits = _floats(column).view(np.int64)
-        return bits ^ ((bits >> 63) & _FLIP)
-    return None
-
-
-_FLIP = np.int64(2**63 - 1)
-"""Negative floats order by their bits from above; NaN has the greatest bits of all."""
-
-
-def _codes(column: pl.Series, type_: pl.DataType) -> tuple[Ints, Callable[[Ints, Flags], pl.Series]]:
-    """Whole numbers in the order of the values, and the way back."""
-    codes = order_codes(column)
-    if codes is not None and column.dtype.is_float():
-        return codes, lambda at, null: _nullable(pl.Series((at ^ ((at >> 63) & _FLIP)).view(np.float64)), null, type_)
-    if codes is not None:
-        return codes, lambda at, null: _nullable(pl.Series(at), null, type_)
-    rank, example = ranks.rank_rows(column.to_frame("v"), (Order("v"),))
-    values = column[example]
-    return rank.astype(np.int64), lambda at, null: _gathered(values, at, null, type_)
 
 
 def choose(

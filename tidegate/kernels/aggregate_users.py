@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -12,13 +11,11 @@ import polars as pl
 from tidegate.algebra.functions import AggregateFunction
 from tidegate.algebra.operators import Aggregation
 from tidegate.errors import Diagnostic
+from tidegate.kernels.aggregate_sweep import Sweep, Swept
 from tidegate.kernels.rows import column_from_values, column_values, dtype
 from tidegate.kernels.sweep_groups import Ids
 from tidegate.kernels.sweep_ranks import Order
 from tidegate.types import Type, Value, normalize
-
-if TYPE_CHECKING:
-    from tidegate.kernels.aggregate_forms import Sweep, Swept
 
 _NOTHING = object()
 """The partial aggregate of no rows."""
@@ -82,8 +79,6 @@ class UserDefined:
         return {f"a{self.index}_v": dtype(self.aggregation.type)}
 
     def sweep(self, sweep: Sweep) -> Swept:
-        from tidegate.kernels.aggregate_forms import Swept
-
         line, arguments = sweep.timeline, self.aggregation.arguments
         orders = tuple(Order(f"c{i}") for i in dict.fromkeys(arguments))
         events, universe = sweep.ranked((), self.aggregation.where, orders, self.aggregation.distinct)

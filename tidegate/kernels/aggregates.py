@@ -14,8 +14,9 @@ import polars as pl
 
 from tidegate.algebra.functions import AggregateFunction
 from tidegate.algebra.operators import Aggregate
-from tidegate.kernels.aggregate_forms import Extreme, Form, Sweep, choose, order_codes
+from tidegate.kernels.aggregate_forms import Extreme, choose
 from tidegate.kernels.aggregate_sums import sweep_count
+from tidegate.kernels.aggregate_sweep import Form, Sweep, order_codes
 from tidegate.kernels.rows import Frame, Layout, State, Table, accumulate, dtype, empty, empty_chunk, table
 from tidegate.kernels.sweep_groups import Ids, gather
 from tidegate.kernels.sweep_ranks import staircase
