@@ -35,18 +35,75 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Show Spark's own messa
 
 @app.command()
 def run(
-    script: Script, master: Master = None, state: State = None, rows: Rows = 20, verbose: Verbose = False
+    script: Script,
+    master: Master = None,
+    state: State = None,
+    rows: Rows = 20,
+    live: Annotated[bool, typer.Option("--live", help="Go on reading files as new ones come, until Ctrl-C.")] = False,
+    epoch: Annotated[float, typer.Option(help="Seconds from one epoch to the next, for live data.")] = 1.0,
+    verbose: Verbose = False,
 ) -> None:
-    """Run a script; show the answer of each query."""
+    """Run a script; show the answer of each query. Queries over live sources run until Ctrl-C."""
     from tidegate.language.dialect import parse
-    from tidegate.session import connect
+    from tidegate.session import LiveQuery, connect
 
     text = _read(script)
     session = connect(master=master, state=state, verbose=verbose)
+    session.live, session.epoch = live, epoch
+    running: list[LiveQuery] = []
     for statement in parse(text):
         with _progress("running") as progress:
             result = session.execute(statement, text, progress)
-        _show(result, rows)
+        if isinstance(result, LiveQuery):
+            running.append(result)
+            console.print(f"query {result.name} is running", markup=False)
+        else:
+            _show(result, rows)
+    if running:
+        _watch(session, running, state, rows)
+
+
+def _watch(session: Any, running: list[Any], state: str | None, rows: int) -> None:
+    """Status of running queries until Ctrl-C; then their latest answers and how to go on."""
+    try:
+        with console.status("") as line:
+            while not running[0].wait(1):
+                found = running[0].status()
+                quarantine = sum(sum(s["quarantine"].values()) for s in found["sources"].values())
+                line.update(
+                    f"epoch {found['epoch']}, watermark {found['watermark']}, "
+                    f"{found['rows_per_second']:,.0f} rows per second, {quarantine} rows in quarantine (Ctrl-C stops)"
+                )
+    except KeyboardInterrupt:
+        pass
+    session.close()
+    for query in running:
+        console.print(f"latest complete answer of {query.name}:", markup=False)
+        _table(query.latest().limit(rows + 1), None, rows)
+    if state is None:
+        console.print("stopped; the state was temporary: give --state DIRECTORY to be able to go on")
+    else:
+        console.print(f"stopped; the same command with --state {state} goes on from here", markup=False)
+
+
+@app.command()
+def status(
+    state: Annotated[str, typer.Argument(metavar="DIRECTORY", help="The state directory of a live run.")],
+) -> None:
+    """Where the live runs of a state directory are, also while they run."""
+    from tidegate.runtime.overview import describe_state
+
+    found = describe_state(state)
+    if not found:
+        raise Diagnostic("NO_STATE", f"'{state}' holds no live run", help="give the --state directory of a live run")
+    for graph, manifest in found.items():
+        table = Table(title=f"{graph}: epoch {manifest['epoch']}, watermark {manifest['watermark']}", title_justify="left")
+        for column in ("source", "rows", "newest", "quarantine"):
+            table.add_column(column)
+        for name, source in manifest["sources"].items():
+            table.add_row(name, str(source["rows"]), str(source["newest"]), str(source["quarantine"]))
+        console.print(table)
+        console.print("queries: " + ", ".join(manifest["queries"]), markup=False)
 
 
 @app.command()

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -32,14 +33,16 @@ from tidegate.language.dialect import parse
 from tidegate.language.statements import define, parse_period, read_options, read_sink
 from tidegate.optimizer.driver import Firing, optimize
 from tidegate.runtime.engine import Engine
+from tidegate.runtime.live import LiveRun
 from tidegate.runtime.results import Result
 from tidegate.runtime.verification import Verification, verify
 from tidegate.spark.context import spark_session
+from tidegate.spark.sinks import Sink, make_sink
 from tidegate.spark.sources import LIVE_ONLY
 from tidegate.spark.typing import ask_spark
 from tidegate.spark.values import infer_columns
-from tidegate.time import to_ticks
-from tidegate.types import TIMESTAMP, Field, Schema, Type, Value
+from tidegate.time import MIN
+from tidegate.types import BIGINT, TIMESTAMP, Field, Schema, Type, Value
 
 Progress = Callable[[float], None]
 
@@ -73,8 +76,12 @@ class Session:
         self.data: dict[str, Any] = {}
         self._given, self._master, self._state = spark, master, state
         self._partitions, self._verbose = partitions, verbose
+        self.live = False
+        """Whether `sql` starts every query as a live one, files included."""
+        self.epoch = 1.0
+        """Seconds from one epoch to the next, for queries that `sql` starts."""
         self._asked = 0
-        self._live: Any = None
+        self._live: dict[Type | None, LiveRun] = {}
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -194,7 +201,7 @@ class Session:
             case syntax.DescribeDefinition():
                 return self.describe(statement.this.name, text, statement)
         query = self.bound_query(statement, text)
-        return query.start() if query.is_live else query.run(progress)
+        return query.start(epoch=self.epoch) if query.is_live else query.run(progress)
 
     def query(self, text: str) -> Query:
         """A query, bound and optimized, not started."""
@@ -253,9 +260,105 @@ class Session:
         tables = kind == "TABLES"
         return [d.name for d in definitions if isinstance(d, StreamDefinition) and d.table == tables]
 
-    def queries(self) -> list[Any]:
-        """The running queries."""
-        return [] if self._live is None else list(self._live.queries())
+    # live queries ----------------------------------------------------------------------------------------------
+
+    def queries(self) -> list[str]:
+        """The names of the running queries."""
+        return [q.name for run in self._live.values() for q in run.graph.queries()]
+
+    def push(self, name: str, rows: Any) -> None:
+        """Hand more rows to a stream that the program feeds itself, while queries run over it."""
+        definition = self.catalog.find(name)
+        if not isinstance(definition, StreamDefinition):
+            raise Diagnostic(
+                "UNKNOWN_STREAM", f"there is no stream '{name}'", help=did_you_mean(name, self.catalog.names, "streams")
+            )
+        for run in self._live.values():
+            if definition.name in run.graph.definitions:
+                run.push(definition.name, rows)
+
+    def start(
+        self, query: Query, name: str, every: float, retention: int | None, sink: Sink | None, begin: bool
+    ) -> LiveQuery:
+        """Add a query to the running graph of its kind of time, or begin one."""
+        sinks = [sink] if sink is not None else []
+        run = self._live.get(query.bound.domain)
+        if run is None:
+            run = self.engine.start(
+                {name: query.plan}, query.definitions, query.functions, self.data, {name: sinks}, every,
+                "integers" if query.bound.domain == BIGINT else "timestamps", retention, self._partitions, begin,
+            )  # fmt: skip
+            self._live[query.bound.domain] = run
+            return LiveQuery(run, name)
+        fresh = [d for n, d in query.definitions.items() if n not in run.graph.definitions]
+        run.graph.definitions.update(query.definitions)
+        run.graph.functions.update(query.functions)
+        for definition in fresh:
+            if definition.table:
+                run.graph.tables[definition.name] = self.data.get(definition.name)
+        run.add(name, query.plan, sinks)
+        for definition in fresh:
+            if not definition.table and definition.source.function == "memory":
+                run.push(definition.name, self.data[definition.name])
+        return LiveQuery(run, name)
+
+    def close(self) -> None:
+        """Stop all running queries; what they know is kept in the state directory."""
+        for run in self._live.values():
+            run.stop()
+        self._live = {}
+
+
+@dataclass(frozen=True)
+class LiveQuery:
+    """A running query."""
+
+    run: LiveRun
+    name: str
+
+    @property
+    def result(self) -> Result:
+        """What is final so far."""
+        return self.run.result(self.name)
+
+    def status(self) -> dict[str, Any]:
+        """Epoch, watermark, speed, quarantine, and since when the answer is complete."""
+        return self.run.status()
+
+    @property
+    def complete_from(self) -> int | None:
+        """The instant from which the answer is complete; None: from the beginning."""
+        since = self.result.since
+        return None if since == MIN else since
+
+    def at(self, instant: int | datetime) -> DataFrame:
+        return self.result.at(instant)
+
+    def intervals(self) -> DataFrame:
+        return self.result.intervals()
+
+    def changes(self) -> DataFrame:
+        return self.result.changes()
+
+    def latest(self) -> DataFrame:
+        return self.result.latest()
+
+    def wait(self, seconds: int | None = None) -> bool:
+        """Wait for the end, or some seconds; a failure of the run is raised here."""
+        return self.run.wait(seconds)
+
+    def finish(self) -> None:
+        """Take in what the sources hold now and make every answer final: for sources that have an end."""
+        if not self.run.is_active:
+            self.run.drain()
+        self.run.finish()
+
+    def stop(self) -> None:
+        """Stop this query. The last one of a graph stops it; starting it again on the same state goes on."""
+        if len(self.run.graph.queries()) > 1:
+            self.run.drop(self.name)
+        else:
+            self.run.stop()
 
 
 @dataclass(frozen=True)
@@ -292,8 +395,8 @@ class Query:
 
     @property
     def is_live(self) -> bool:
-        """Whether a source has no end."""
-        return any(d.source.function in LIVE_ONLY for d in self.definitions.values())
+        """Whether a source has no end, or is to be read as if it had none."""
+        return self.session.live or any(d.source.function in LIVE_ONLY for d in self.definitions.values())
 
     def run(self, progress: Progress | None = None, boundaries: Sequence[int] | None = None) -> Result:
         """The answer over recorded data, to the end of the sources."""
@@ -302,7 +405,7 @@ class Query:
                 self.name,
                 self.plan,
                 self.definitions,
-                self._functions,
+                self.functions,
                 self.session.data,
                 progress,
                 boundaries,
@@ -311,6 +414,42 @@ class Query:
     def at(self, instant: int | datetime) -> DataFrame:
         """The answer over recorded data at one instant."""
         return self.run().at(instant)
+
+    def start(
+        self,
+        name: str | None = None,
+        epoch: float = 1.0,
+        retention: int | None = None,
+        sink: Sink | None = None,
+        begin: bool = True,
+    ) -> LiveQuery:
+        """Run over live data: an epoch every `epoch` seconds. Answers older than `retention` ticks may be dropped.
+
+        On the same state directory, a query of the same name goes on where it stopped. With `begin` False, the graph advances
+        only when it is told to.
+        """
+        with self._located():
+            return self.session.start(self, name or self.stable_name, epoch, retention, sink, begin)
+
+    def into(self, sink: SourceCall, progress: Progress | None = None) -> Any:
+        """Write the changes of the answer to a sink: at once over recorded data, epoch by epoch over live data."""
+        target = make_sink(sink.function, sink.arguments)
+        if self.is_live:
+            return self.start(epoch=self.session.epoch, sink=target)
+        if target.has(1):
+            raise Diagnostic(
+                "SINK_NOT_EMPTY",
+                f"{sink.arguments[0] if sink.arguments else sink.function} holds an answer already",
+                help="choose another directory, or remove this one",
+            )
+        result = self.run(progress)
+        target.write(1, result.changes())
+        return result
+
+    @property
+    def stable_name(self) -> str:
+        """A name that the same text has again after a restart."""
+        return "q" + hashlib.sha256(self.bound.text.strip().encode()).hexdigest()[:8]
 
     def verify(
         self, instants: str | int = "all", progress: Progress | None = None, result: Result | None = None
@@ -336,11 +475,12 @@ class Query:
         parts = ["== Logical plan", tree(self.bound.plan)]
         if self.optimized[1]:
             parts += ["", "== Rules", *(str(f) for f in self.optimized[1]), "", "== Optimized plan", tree(self.plan)]
-        parts += ["", "== Stages", self.session.engine.explain(self.name, self.plan, self._functions)]
+        parts += ["", "== Stages", self.session.engine.explain(self.name, self.plan, self.functions)]
         return "\n".join(parts)
 
     @property
-    def _functions(self) -> dict[str, Any]:
+    def functions(self) -> dict[str, Any]:
+        """The user's functions, by name."""
         return {**self.bound.catalog.functions, **self.bound.catalog.aggregates}
 
     def _located(self) -> _Located:
@@ -365,8 +505,3 @@ def _type(returns: str | Type) -> Type:
     if isinstance(returns, Type):
         return returns
     return type_from_sql(exp.DataType.build(returns, dialect="spark"))
-
-
-def to_instant(moment: int | datetime) -> int:
-    """An instant in ticks."""
-    return to_ticks(moment) if isinstance(moment, datetime) else moment
