@@ -491,6 +491,24 @@ def test_keys_far_apart_and_null() -> None:
     assert second == sorted(wanted, key=repr)
 
 
+@pytest.mark.parametrize("edge", [2**63 - 3, -(2**63)])
+def test_keys_at_the_ends_of_64_bits(edge: int) -> None:
+    fields = (Field("k", BIGINT), Field("v", BIGINT))
+    total = Aggregation("SUM", (1,), BIGINT, "s")
+    first = [((k, 1), 0, MAX, 1) for k in (edge, edge + 2, -edge - 1)]
+    _, out = steps(node_of(fields, (0,), total), (first, 3), ([((edge + i, 5), 3, MAX, 1) for i in range(3)], 9))
+    assert out == sorted(
+        [
+            (edge, 1, 3, MAX, -1),
+            (edge, 6, 3, MAX, 1),
+            (edge + 1, 5, 3, MAX, 1),
+            (edge + 2, 1, 3, MAX, -1),
+            (edge + 2, 6, 3, MAX, 1),
+        ],
+        key=repr,
+    )
+
+
 @pytest.mark.parametrize(
     ("type_", "low", "high"),
     [

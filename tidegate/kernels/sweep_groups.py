@@ -187,14 +187,16 @@ def _probe(slots: Ints, slot_codes: Ids, low: int, null_code: int, values: Ints,
     while (1 << bits) < len(slots):
         bits += 1
     codes = np.empty(len(values), np.int32)
-    high = low + len(slot_codes)
     for i in range(len(values)):
         if len(nulls) and nulls[i]:
             codes[i] = null_code
             continue
         v = values[i]
         if len(slots) == 0:
-            codes[i] = slot_codes[v - low] if low <= v and v < high else -1
+            # Keys may lie at the very ends of 64 bits: the distance is taken without a sign.
+            codes[i] = -1
+            if v >= low and np.uint64(v) - np.uint64(low) < np.uint64(len(slot_codes)):
+                codes[i] = slot_codes[v - low]
             continue
         s = _slot(v, bits)
         while slot_codes[s] >= 0 and slots[s] != v:
