@@ -38,7 +38,7 @@ from tidegate.algebra.operators import (
     UnionAll,
     Window,
 )
-from tidegate.algebra.windows import TimeWindow
+from tidegate.algebra.windows import is_temporal
 from tidegate.errors import internal
 from tidegate.kernels.join import split_predicate
 from tidegate.spark.stages import (
@@ -390,7 +390,7 @@ class _Planner:
 
 def _is_rowwise(node: Node) -> bool:
     if isinstance(node, Window):
-        return isinstance(node.spec, TimeWindow)
+        return is_temporal(node.spec)
     return isinstance(node, Filter | Project | Rstream)
 
 

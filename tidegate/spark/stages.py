@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from tidegate.algebra.expressions import references
 from tidegate.algebra.operators import Aggregate, Filter, Join, Node, Project, Scan, UnionAll, Window
-from tidegate.algebra.windows import TimeWindow
+from tidegate.algebra.windows import is_temporal
 from tidegate.types import Schema
 
 Key = tuple[exp.Expression, ...]
@@ -80,7 +80,7 @@ def ordered_leaves(plan: Node) -> set[str]:
     """The raw inputs below a window that counts rows."""
     found: set[str] = set()
     for node in plan.walk():
-        if isinstance(node, Window) and not isinstance(node.spec, TimeWindow):
+        if isinstance(node, Window) and not is_temporal(node.spec):
             below = origin_of(node.input)
             if isinstance(below, Scan) and not below.relation:
                 found.add(below.name)
@@ -114,7 +114,7 @@ def collect_needed(node: Node, wanted: set[int], leaves: dict[str, set[int]]) ->
     elif isinstance(node, UnionAll):
         collect_needed(node.left, wanted, leaves)
         collect_needed(node.right, wanted, leaves)
-    elif isinstance(node, Window) and (isinstance(node.spec, TimeWindow) or _is_raw(node.input)):
+    elif isinstance(node, Window) and (is_temporal(node.spec) or _is_raw(node.input)):
         collect_needed(node.input, wanted | set(node.partition_by), leaves)
     else:
         for child in node.inputs:
