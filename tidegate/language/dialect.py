@@ -16,6 +16,7 @@ from sqlglot.tokens import Token, TokenType
 
 from tidegate.errors import Diagnostic, Kind, did_you_mean, position_at
 from tidegate.language import syntax
+from tidegate.language.sequences import FORMS, Quantity, SequenceWindow, parse_sequence, quantity_sql, sequence_sql
 
 STATEMENTS = (
     "SELECT", "WITH", "CREATE", "REGISTER", "DROP", "INSERT", "EXPLAIN", "VERIFY", "SHOW", "DESCRIBE",
@@ -358,11 +359,11 @@ class _Parser(Spark.Parser):  # type: ignore[misc,name-defined]
         if self._match(TokenType.PARTITION_BY) or self._match_text_seq("PARTITION", "BY"):
             partition = self._parse_csv(self._parse_column)
         frame = self._curr
-        if self._match_text_seq("FROM", advance=False) or self._match_text_seq("FOR", advance=False):
-            self._not_yet("window sequences (FROM … TO … EVERY, FOR … WHILE)")
+        if frame and frame.text.upper() in FORMS:
+            return parse_sequence(self, opening, partition)
         if not self._match_texts(("RANGE", "ROWS")):
             self._stop(
-                f"expected RANGE or ROWS{self._but_found()}",
+                f"expected RANGE, ROWS, FROM, FOR or SESSION{self._but_found()}",
                 *self._here(),
                 help="as in WINDOW(RANGE 10 MINUTES), WINDOW(PARTITION BY item ROWS 10 SLIDE 5)",
             )
@@ -434,6 +435,8 @@ class _Generator(Spark.Generator):  # type: ignore[misc,name-defined]
         **Spark.Generator.TRANSFORMS,
         syntax.Duration: lambda _, node: f"{node.this} {node.args.get('unit') or ''}".rstrip(),
         syntax.StreamWindow: _window_sql,
+        SequenceWindow: sequence_sql,
+        Quantity: quantity_sql,
         syntax.StreamAlias: _alias_sql,
         syntax.RelationToStream: _relation_to_stream_sql,
     }

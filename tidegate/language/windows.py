@@ -9,8 +9,17 @@ from sqlglot import exp
 from tidegate import time
 from tidegate.algebra import operators as op
 from tidegate.algebra.expressions import index_of, span_of
-from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow, WindowSpec
+from tidegate.algebra.windows import (
+    RowsEveryTime,
+    RowWindow,
+    TimeEveryRows,
+    TimeWindow,
+    WindowSpec,
+    is_temporal,
+)
 from tidegate.errors import Diagnostic, did_you_mean
+from tidegate.language.sequence_specs import sequence_spec
+from tidegate.language.sequences import SequenceWindow
 from tidegate.language.syntax import Duration, StreamWindow
 from tidegate.types import TIMESTAMP, Type
 
@@ -35,7 +44,10 @@ def ticks(duration: Duration, domain: Type | None) -> int:
 
 
 def window_spec(window: StreamWindow, domain: Type | None) -> WindowSpec:
-    """Which of the four window kinds a clause is."""
+    """Which window kind a clause is."""
+    if isinstance(window, SequenceWindow):
+        assert domain is not None
+        return sequence_spec(window, domain)
     size: Duration | None = window.args.get("size")
     slide: Duration | None = window.args.get("slide")
     if window.args["frame"] == "ROWS":
@@ -81,8 +93,8 @@ def apply_window(
         partition.append(index)
     granularity: Duration | None = window.args.get("granularity")
     granule = 1 if granularity is None else ticks(granularity, domain)
-    if isinstance(spec, TimeWindow):
+    if is_temporal(spec):
         partition = []  # every row has its own validity: partitions change nothing
-        if spec.is_now and granule == 1:
+        if isinstance(spec, TimeWindow) and spec.is_now and granule == 1:
             return input
     return op.Window(input, spec, tuple(partition), granule)
