@@ -49,7 +49,10 @@ def bent(draw, rows):
         st.sampled_from(
             [
                 (f"c0 + c0 % 2 + {base}", f"c0 + c0 % 2 + {base + 3}"),
-                (f"CAST(FLOOR(SQRT(c0) * 2) AS BIGINT) + {base}", f"CAST(FLOOR(SQRT(c0) * 2) AS BIGINT) + {base + 5}"),
+                (
+                    f"CAST(FLOOR(SQRT(c0) * 2) AS BIGINT) + {base}",
+                    f"CAST(FLOOR(SQRT(c0) * 2) AS BIGINT) + {base + 5}",
+                ),
                 (f"{base}", f"c0 + c0 % 2 + {base}"),
                 (f"{2 + base}", f"{6 + base}"),
             ]
@@ -237,7 +240,13 @@ def test_session_over_a_raw_stream(partition_by, rows, gap, cuts, restoring):
 
 
 @settings(max_examples=15)
-@given(rows=finite, gap=st.integers(1, 6), chronon=st.sampled_from([1, 2, 3]), cuts=boundaries, restoring=st.booleans())
+@given(
+    rows=finite,
+    gap=st.integers(1, 6),
+    chronon=st.sampled_from([1, 2, 3]),
+    cuts=boundaries,
+    restoring=st.booleans(),
+)
 def test_session_over_a_derived_stream(rows, gap, chronon, cuts, restoring):
     instants = [(e, t) for t in range(60) if t % chronon == 0 for e in TOOLS.bag(rows, t).elements()]
     plan = Window(TOOLS.scan("L"), SessionWindow(gap), (1,), granularity=chronon)
@@ -254,14 +263,16 @@ def test_rows_are_dropped_when_no_window_can_show_them():
     program = compile_plan(Window(TOOLS.scan("L", relation=False), spec))
     states = program.initial()
     kept = []
-    for t in range(0, 24):
+    for t in range(24):
         states, _ = program.step(states, {"L": TOOLS.raw([((t, "p"), t)])}, t + 1)
         (state,) = states.values()
         kept.append(state["held"].rows.height)
     assert kept[:13] == [1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0]
 
 
-@pytest.mark.parametrize(("lower", "upper"), [("3 * c0 + 1", "3 * c0 + 2"), ("c0 + c0 % 2 + 1", "c0 + c0 % 2 + 2")])
+@pytest.mark.parametrize(
+    ("lower", "upper"), [("3 * c0 + 1", "3 * c0 + 2"), ("c0 + c0 % 2 + 1", "c0 + c0 % 2 + 2")]
+)
 def test_rows_between_row_windows_are_not_kept(lower, upper):
     spec = WindowSequence(formula(lower), formula(upper), Periodic(3, True), rows=True)
     program = compile_plan(Window(TOOLS.scan("L", relation=False), spec, (0,)))

@@ -10,6 +10,8 @@ from sqlglot import exp
 
 from tidegate.algebra import operators as op
 from tidegate.algebra.expressions import index_of
+from tidegate.algebra.sequence_text import sequence_text
+from tidegate.algebra.sequences import SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow, WindowSpec
 from tidegate.types import Schema
 
@@ -66,6 +68,8 @@ def window_text(spec: WindowSpec) -> str:
             return f"ROWS {size(n)} SLIDE {period} TICKS"
         case TimeEveryRows(n, every):
             return f"RANGE {size(n)} SLIDE {every} ROWS"
+        case WindowSequence() | SessionWindow():
+            return sequence_text(spec)
 
 
 def aggregation_text(aggregation: op.Aggregation, schema: Schema) -> str:

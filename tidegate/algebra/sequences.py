@@ -183,7 +183,7 @@ def _ramp(node: exp.Expression) -> _Ramp | None:
     if isinstance(node, (exp.Greatest, exp.Least)):
         return _clamped(node)
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
-        left, right = _ramp(node.left), _ramp(node.right)
+        left, right = _ramp(node.this), _ramp(node.expression)
         if left is None or right is None:
             return None
         if isinstance(node, exp.Sub):
@@ -219,7 +219,11 @@ def _clamped(node: exp.Expression) -> _Ramp | None:
     least = ramp.least if not raises else limit if ramp.least is None else max(limit, ramp.least)
     most = ramp.most if raises else limit if ramp.most is None else min(limit, ramp.most)
     # A limit beyond the other one would be clamped in the wrong order.
-    return None if least is not None and most is not None and least > most else _Ramp(ramp.slope, ramp.offset, least, most)
+    return (
+        None
+        if least is not None and most is not None and least > most
+        else _Ramp(ramp.slope, ramp.offset, least, most)
+    )
 
 
 @dataclass(frozen=True)
@@ -294,7 +298,8 @@ class WindowSequence:
     def bounds(self, i: int, now: int) -> tuple[int, int]:
         """lower and upper of window i shown at `now`, as instants or positions."""
         lower, upper = (
-            f.function(i, now) + (0 if self.rows or f.reads_now or isinstance(self.schedule, Loop) else self.origin)
+            f.function(i, now)
+            + (0 if self.rows or f.reads_now or isinstance(self.schedule, Loop) else self.origin)
             for f in (self.lower, self.upper)
         )
         return lower, upper
@@ -320,15 +325,20 @@ def check_window(spec: WindowSequence, i: int, lower: int, upper: int, moment: i
 
     The beginning is before the end, the beginning exists, the end is reached when the window is shown.
     """
+
+    def say(value: int) -> str:
+        is_instant = spec.lower.timestamps and not spec.rows
+        return time.to_datetime(value).isoformat(" ").removesuffix("+00:00") if is_instant else str(value)
+
     if lower > upper:
-        raise invalid(f"window {i} would begin ({lower}) after its end ({upper})", spec.lower.span)
+        raise invalid(f"window {i} would begin ({say(lower)}) after its end ({say(upper)})", spec.lower.span)
     if spec.earliest is not None and lower < spec.earliest:
-        what = "row 1, the first one" if spec.rows else f"{spec.earliest}, where the sequence starts"
+        what = "row 1, the first one" if spec.rows else f"{say(spec.earliest)}, where the sequence starts"
         help = None if spec.rows else "GREATEST(…, 0) gives the first windows a shorter range"
-        raise invalid(f"window {i} would begin at {lower}, before {what}", spec.lower.span, help)
+        raise invalid(f"window {i} would begin at {say(lower)}, before {what}", spec.lower.span, help)
     if moment is not None and upper > moment:
         raise invalid(
-            f"window {i} would be shown at {moment}, before its end at {upper} is reached",
+            f"window {i} would be shown at {say(moment)}, before its end at {say(upper)} is reached",
             spec.upper.span,
             "the upper bound must not advance faster than the windows are shown",
         )

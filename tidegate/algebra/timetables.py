@@ -166,9 +166,11 @@ class Timetable:
     def _next_moment(self, i: int) -> int | None:
         spec, schedule = self.spec, self.spec.schedule
         if isinstance(schedule, Periodic):
-            # In the domain of the rate; where the bounds' differs, only rows can tell, and nobody asks here.
+            # Where the bounds are in the other domain, only rows can tell, and nobody asks here.
             first = spec.bounds(0, 0)[1] + schedule.delay
             return first + i * schedule.rate
+        if spec.rows:
+            return 0
         if i:
             before = self._moments[-1]
             if isinstance(schedule, Loop) and not holds(schedule.proceed)(before):

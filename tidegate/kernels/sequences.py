@@ -93,7 +93,8 @@ class _Sequenced(_Counted):
         assert self.spec is not None
         x = rows["p" if self.spec.rows else "ts"].to_numpy()
         return rows.with_columns(
-            shown=pl.Series(self.hours.shown(x), dtype=pl.Int64), gone=pl.Series(self.hours.gone(x), dtype=pl.Int64)
+            shown=pl.Series(self.hours.shown(x), dtype=pl.Int64),
+            gone=pl.Series(self.hours.gone(x), dtype=pl.Int64),
         ).filter(pl.col("shown") < pl.col("gone"))
 
     def _by(self) -> tuple[str, ...]:
@@ -177,7 +178,9 @@ class SequenceByRowsKernel(_Sequenced):
         if self.spec.rows:
             return touched.with_columns(base=pl.lit(self._first, dtype=pl.Int64))
         early = (
-            new.filter(pl.col("ts") <= self._first).group_by(self.keys).agg(pl.len().cast(pl.Int64).alias("early"))
+            new.filter(pl.col("ts") <= self._first)
+            .group_by(self.keys)
+            .agg(pl.len().cast(pl.Int64).alias("early"))
         )
         return (
             touched.join(counts.select(*self.keys, "base"), on=self.keys, how="left", nulls_equal=True)
@@ -215,7 +218,9 @@ class SequenceByRowsKernel(_Sequenced):
         known = known.with_columns(p=pl.col("base") + schedule.delay + pl.col("at") * schedule.rate)
         due = known.filter(pl.col("p") <= pl.col("after"))
         index = (due["offset"] + due["p"] - due["before"] - 1).to_numpy()
-        parts.append(due.with_columns(ts=pl.Series(times[index], dtype=pl.Int64)).select(*events.columns, "ts"))
+        parts.append(
+            due.with_columns(ts=pl.Series(times[index], dtype=pl.Int64)).select(*events.columns, "ts")
+        )
         return pl.concat(parts)
 
 
@@ -253,7 +258,9 @@ class RowsByTimeKernel(_Sequenced):
         touched = self._with_first(touched, new["ts"].to_numpy(), counts)
         one = pl.lit(1, dtype=pl.Int64)
         fresh = self._numbered(new).with_columns(n=one)
-        rows = pl.concat([waiting.with_columns(ts=pl.lit(None, dtype=pl.Int64)), fresh.select(*waiting.columns, "ts")])
+        rows = pl.concat(
+            [waiting.with_columns(ts=pl.lit(None, dtype=pl.Int64)), fresh.select(*waiting.columns, "ts")]
+        )
         rows = rows.join(touched.select(*self.keys, "first"), on=self.keys, how="left", nulls_equal=True)
         ready = rows.filter(pl.col("first") < MAX)
         freed = ready.filter(pl.col("ts").is_null()).select(waiting.columns).with_columns(-pl.col("n"))
@@ -286,7 +293,9 @@ class RowsByTimeKernel(_Sequenced):
         assert self.spec is not None
         first = ready["first"].to_numpy()
         start, end = (self.hours.moment_from(first, ready[c].to_numpy()) for c in ("shown", "gone"))
-        late = pl.Series(start, dtype=pl.Int64) < ready["ts"].fill_null(0 if not len(start) else int(start.min()))
+        late = pl.Series(start, dtype=pl.Int64) < ready["ts"].fill_null(
+            0 if not len(start) else int(start.min())
+        )
         if late.any():
             raise unreachable(self.spec, int(ready.filter(late)["shown"].min()))  # type: ignore[arg-type]
         return ready.with_columns(ts=pl.Series(start, dtype=pl.Int64), te=pl.Series(end, dtype=pl.Int64))
@@ -360,7 +369,13 @@ class SessionKernel(_Counted):
         groups = rows.select(self.keys).unique(maintain_order=True).with_row_index("group")
         placed = (
             rows.join(groups, on=self.keys, how="left", nulls_equal=True, maintain_order="left")
-            .join(last.select(*self.keys, "last"), on=self.keys, how="left", nulls_equal=True, maintain_order="left")
+            .join(
+                last.select(*self.keys, "last"),
+                on=self.keys,
+                how="left",
+                nulls_equal=True,
+                maintain_order="left",
+            )
             .sort("group", maintain_order=True)
         )
         group, t = placed["group"].to_numpy(), placed["ts"].to_numpy()
