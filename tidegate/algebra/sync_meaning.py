@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from heapq import merge
+from itertools import takewhile
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from tidegate.algebra import operators as op
 from tidegate.algebra.aggregates import Bag
 from tidegate.algebra.modify import Anomaly, Clock, Modify, Restrict, Sync, point_column, replay
 from tidegate.algebra.now import bounds
+from tidegate.algebra.points import points_of
 from tidegate.algebra.scalars import compile_scalar
 from tidegate.errors import Diagnostic, internal
 from tidegate.types import Value
@@ -79,10 +81,13 @@ def candidates(self: Reference, points: op.Node, t: int, direction: int) -> Iter
     steps, instants = _sources(self, points)
     events = sorted({p for p in instants if (p >= t if direction > 0 else p <= t)}, reverse=direction < 0)
     ticks: Iterator[int] = iter(())
-    if steps:
-        step = gcd(*steps)
-        first = time.next_multiple(t, step) if direction > 0 else t // step * step
-        ticks = (first + direction * k * step for k in range(LIMIT + 1))
+    classes = points_of(points).ticks if steps else ()
+    if classes:
+        # their bounds only say where to stop looking
+        step, low, high = gcd(*steps), min(c.first for c in classes), max(c.last for c in classes)
+        first = time.next_multiple(max(t, low), step) if direction > 0 else min(t, high) // step * step
+        every = (first + direction * k * step for k in range(LIMIT + 1))
+        ticks = takewhile(lambda p: low <= p <= high, every)
     for k, p in enumerate(merge(events, ticks, reverse=direction < 0)):
         if k >= LIMIT:
             raise Diagnostic("SYNC_POINTS_RARE", f"{LIMIT:,} instants from {t} on are no points")
