@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidegate.algebra import operators as op
-from tidegate.optimizer.rules import relational
+from tidegate.optimizer.rules import relational, windows
 
 RULES: tuple[Callable[[op.Node], op.Node | None], ...] = (
     relational.merge_filters,
     relational.push_filter_below_project,
     relational.push_filter_below_union,
+    windows.push_filter_below_window,
     relational.push_filter_into_join,
     relational.push_join_conditions_down,
     relational.drop_distinct_below_distinct,
     relational.merge_projects,
     relational.remove_identity_project,
+    windows.push_projection_below_window,
 )
