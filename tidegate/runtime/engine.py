@@ -57,21 +57,39 @@ class Engine:
         name; `data` the rows of `memory` sources by the name of the stream. `boundaries` (ticks) cut the run into epochs; the
         answer does not depend on them, nor on the number of partitions.
         """
-        graph = physical([Group(name, {name: plan})], functions or {})
-        used = _used({name: plan}, definitions)
-        run = self.storage.below(f"runs/{name}-{uuid.uuid4().hex[:8]}")
+        answers = self.run_all({name: plan}, definitions, functions, data, progress, boundaries, partitions)
+        return answers[name]
+
+    def run_all(
+        self,
+        plans: Mapping[str, Node],
+        definitions: Mapping[str, StreamDefinition],
+        functions: Mapping[str, Any] | None = None,
+        data: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+        boundaries: Sequence[int] | None = None,
+        partitions: int | None = None,
+    ) -> dict[str, Result]:
+        """The answers to several queries at once: sources are read once, equal sub-plans are computed once."""
+        graph = physical([Group("run", plans)], functions or {})
+        used = _used(plans, definitions)
+        label = next(iter(plans)) if len(plans) == 1 else "all"
+        run = self.storage.below(f"runs/{label}-{uuid.uuid4().hex[:8]}")
         ledger = Ledger(run)
         recording = Recording(self.spark, graph, used, data or {}, partitions or self.partitions)
         recording.run(ledger, boundaries, progress)
-        return Result(
-            self.spark,
-            run,
-            name,
-            plan.schema,
-            time_type(used),
-            lambda: ledger.results,
-            lambda: ledger.latest,
-        )
+        return {
+            name: Result(
+                self.spark,
+                run,
+                name,
+                plan.schema,
+                time_type(_used({name: plan}, definitions)),
+                lambda: ledger.results,
+                lambda: ledger.latest,
+            )
+            for name, plan in plans.items()
+        }
 
     def start(
         self,

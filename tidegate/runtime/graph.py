@@ -202,7 +202,7 @@ class LiveGraph:
         with self.lock:
             before = self.ledger.latest
             if batch_id is not None and batch_id <= before.batch:
-                self._deliver()
+                self.deliver()
                 return before
             if before.finished:
                 raise Diagnostic("FINISHED", "the run is finished: its last epoch reached the end of time")
@@ -228,7 +228,7 @@ class LiveGraph:
             self.ledger.commit(manifest)
             self._pace.tasks = messages
             self._pace.epochs = [*self._pace.epochs[-99:], (started, now, sum(s[1] for s in seen.values()))]
-            self._deliver()
+            self.deliver()
             if self.retention is not None and upto not in (MIN, MAX):
                 self.ledger.forget_before(add(upto, -self.retention))
             return manifest
@@ -331,7 +331,7 @@ class LiveGraph:
 
     # Sinks.
 
-    def _deliver(self) -> None:
+    def deliver(self) -> None:
         """Bring every sink up to the last committed epoch; what is there already is not written again."""
         for query in self._queries.values():
             if not query.sinks:

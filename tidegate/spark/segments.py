@@ -82,7 +82,10 @@ def _stream(frame: Frame) -> bytes:
 
 @dataclass(frozen=True)
 class Remembered:
+    """States after the epoch that ended before `upto`. Time alone changes states, too: what ends is not logged."""
+
     segments: tuple[str, ...]
+    upto: int
     states: States
 
 
@@ -93,27 +96,28 @@ def recall(storage: Storage, place: str, program: Program, segments: Sequence[st
     """The states that a list of segments stands for after the epoch that ended before `upto`."""
     known = _memory.get((storage.uri, place))
     wanted = tuple(segments)
-    if known is not None and wanted[: len(known.segments)] == known.segments:
+    # What a failed attempt at this epoch left in memory has lost rows that ended in it.
+    if known is not None and known.upto <= upto and wanted[: len(known.segments)] == known.segments:
         states, missing = known.states, wanted[len(known.segments) :]
     else:
         states, missing = {**program.initial(), WAITING: {}}, wanted
     layouts = program.layouts
     for name in missing:
         states = _advance(states, decode(storage.read(name)), layouts)
-    if missing:
+    if missing or known is None or known.upto != upto:
         states = {
             s: {n: table(_current(s, t.rows, upto)) for n, t in found.items()} for s, found in states.items()
         }
-        remember(storage, place, wanted, states)
+        remember(storage, place, wanted, upto, states)
     return states
 
 
-def remember(storage: Storage, place: str, segments: Sequence[str], states: States) -> None:
+def remember(storage: Storage, place: str, segments: Sequence[str], upto: int, states: States) -> None:
     """Keep states for the next epoch; those of other runs are dropped, for one run's are enough."""
     for other in [k for k in _memory if k[0] != storage.uri]:
         del _memory[other]
     if segments:
-        _memory[storage.uri, place] = Remembered(tuple(segments), states)
+        _memory[storage.uri, place] = Remembered(tuple(segments), upto, states)
 
 
 def deltas(states: States) -> dict[str, dict[str, Frame]]:

@@ -258,7 +258,7 @@ def _save(
         name = f"state/{epoch.number:08d}-{uuid.uuid4().hex[:16]}.arrow"
         epoch.storage.write(name, segments.encode(changed))
         names = (*names, name)
-    segments.remember(epoch.storage, place, names, segments.settled(states))
+    segments.remember(epoch.storage, place, names, epoch.upto, segments.settled(states))
     return Log(names, rows)
 
 
