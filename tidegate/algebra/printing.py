@@ -10,7 +10,8 @@ from sqlglot import exp
 
 from tidegate.algebra import operators as op
 from tidegate.algebra.expressions import index_of
-from tidegate.algebra.sequence_text import sequence_text
+from tidegate.algebra.modify import Clock, Modify, Restrict, Sync
+from tidegate.algebra.points import points_of
 from tidegate.algebra.sequences import SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow, WindowSpec
 from tidegate.types import Schema
@@ -69,7 +70,7 @@ def window_text(spec: WindowSpec) -> str:
         case TimeEveryRows(n, every):
             return f"RANGE {size(n)} SLIDE {every} ROWS"
         case WindowSequence() | SessionWindow():
-            return sequence_text(spec)
+            return str(spec)
 
 
 def aggregation_text(aggregation: op.Aggregation, schema: Schema) -> str:
@@ -120,6 +121,16 @@ def details(node: op.Node) -> str:
             return "ALL"
         case op.Rstream():
             return f"EVERY {node.period}"
+        case Modify():
+            key = "NULL" if node.key is None else _names(node.input.schema, node.key)
+            operation = "" if node.operation is None else f" OPERATION {_name(node.input.schema, node.operation)}"
+            return f"KEY {key}{operation}"
+        case Sync():
+            return f"BY {points_of(node.points)}"
+        case Restrict():
+            return expression_text(node.predicate, node.predicate_schema)
+        case Clock():
+            return f"EVERY {node.step}" if node.step != 1 else ""
         case _:
             return ""
 

@@ -19,6 +19,8 @@ from tidegate.language.blocks import Ask, Block
 from tidegate.language.catalog import Catalog, StreamDefinition, ViewDefinition
 from tidegate.language.scopes import Columns, Relation, Scope
 from tidegate.language.selects import SelectBinder
+from tidegate.language.sync_binding import clock_plan, is_clock, modify_plan, raw_beneath, synchronized
+from tidegate.language.sync_syntax import ModifyOver
 from tidegate.language.windows import apply_window, ticks
 from tidegate.types import TIMESTAMP, Field, Schema, Type
 
@@ -104,6 +106,8 @@ class Binder:
             return self._order(ast, self._set_operation(ast, outer), outer)
         if isinstance(ast, exp.Select):
             return SelectBinder(self, outer).select(ast)
+        if isinstance(ast, ModifyOver):
+            return modify_plan(ast, self.catalog)[0]
         if isinstance(ast, exp.Table):
             return self.query(exp.Select(expressions=[exp.Star()], from_=exp.From(this=ast)), outer)
         raise Diagnostic("SYNTAX_ERROR", "this is not a query", help="a query starts with SELECT").at(span_of(ast))
@@ -211,7 +215,11 @@ class Binder:
                     return column
                 return scope.resolve(column)
 
-            plan = apply_window(plan, window, own, resolve)
+            plan = apply_window(raw_beneath(plan), window, own, resolve)
+        sync = alias_node.args.get("sync") if isinstance(alias_node, syntax.StreamAlias) else None
+        if sync is not None:
+            points, _, _, instants = self.item(sync, None)
+            plan = synchronized(plan, points, instants, own, sync)
         return plan, alias, fields, readable
 
     def _named(self, ast: exp.Table) -> tuple[op.Node, str, bool]:
@@ -226,6 +234,10 @@ class Binder:
             plan = inner.query(cte, None)
             columns = cte.meta.get("columns") or []
             return _named_plan(plan, _rename(plan.schema, columns, ast)), name, False
+        if is_clock(ast, self.catalog):
+            clock, domain = clock_plan(ast)
+            self.time.add(domain, name, span_of(ast.this))
+            return clock, name, False
         definition = self.catalog.find(name)
         if definition is None:
             known = [*self.ctes, *self.catalog.names]
@@ -237,6 +249,10 @@ class Binder:
         if isinstance(definition, StreamDefinition):
             self.time.add(definition.time_type, definition.name, span_of(ast.this))
             return definition.scan, definition.name, not definition.table
+        if isinstance(definition.query, ModifyOver):
+            plan, source = modify_plan(definition.query, self.catalog)
+            self.time.add(source.time_type, definition.name, span_of(ast.this))
+            return plan, definition.name, True
         return self._view(definition, span_of(ast.this)), definition.name, False
 
     def _view(self, view: ViewDefinition, span: tuple[int, int] | None) -> op.Node:

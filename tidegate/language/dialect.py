@@ -16,7 +16,23 @@ from sqlglot.tokens import Token, TokenType
 
 from tidegate.errors import Diagnostic, Kind, did_you_mean, position_at
 from tidegate.language import syntax
-from tidegate.language.sequences import FORMS, Quantity, SequenceWindow, parse_sequence, quantity_sql, sequence_sql
+from tidegate.language.sequences import (
+    FORMS,
+    Quantity,
+    SequenceWindow,
+    parse_sequence,
+    quantity_sql,
+    sequence_sql,
+)
+from tidegate.language.sync_syntax import (
+    ClockReference,
+    ModifyOver,
+    clock_sql,
+    modify_sql,
+    parse_clock,
+    parse_modify,
+    parse_sync,
+)
 
 STATEMENTS = (
     "SELECT", "WITH", "CREATE", "REGISTER", "DROP", "INSERT", "EXPLAIN", "VERIFY", "SHOW", "DESCRIBE",
@@ -193,8 +209,8 @@ class _Parser(Spark.Parser):  # type: ignore[misc,name-defined]
         name = self._expect_name("a name")
         if kind == "STREAM" and self._match_text_seq("AS"):
             return syntax.CreateView(kind=kind, this=name, query=self._parse_query(), replace=replace)
-        if kind == "STREAM" and self._match_text_seq("OVER", advance=False):
-            self._not_yet("streams of modifications (OVER … KEY)")
+        if kind == "STREAM" and self._match_text_seq("OVER"):
+            return syntax.CreateView(kind=kind, this=name, query=parse_modify(self), replace=replace)
         if not self._match(TokenType.L_PAREN, advance=False):
             help = "CREATE STREAM name(column TYPE, …) SOURCE … or CREATE STREAM name AS SELECT …"
             self._stop(f"expected columns in parentheses{self._but_found()}", *self._here(), help)
@@ -334,23 +350,23 @@ class _Parser(Spark.Parser):  # type: ignore[misc,name-defined]
             stream.set("alias", self._parse_table_alias())
         return stream
 
+    def _parse_table(self, *args: Any, joins: bool = False, **options: Any) -> exp.Expression | None:
+        return parse_clock(self, joins) or super()._parse_table(*args, joins=joins, **options)
+
     def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:
         """A window stands before or after the alias of the stream reference (PIPES writes both)."""
-        window = self._parse_window_clause()
-        alias = None
+        window, sync, alias = self._parse_window_clause(), parse_sync(self), None
         if not self._match_text_seq("AS", "OF", advance=False):
             alias = super()._parse_table_alias(alias_tokens=alias_tokens)
-        window = window or self._parse_window_clause()
-        if window is None:
+        window, sync = window or self._parse_window_clause(), sync or parse_sync(self)
+        if window is None and sync is None:
             return alias  # type: ignore[no-any-return]
         columns = alias.args.get("columns") if alias else None
-        return syntax.StreamAlias(this=alias.this if alias else None, columns=columns, window=window)
+        return syntax.StreamAlias(this=alias.this if alias else None, columns=columns, window=window, sync=sync)
 
     def _parse_window_clause(self) -> syntax.StreamWindow | None:
         if self._match_pair(TokenType.WINDOW, TokenType.L_PAREN):
             return self._parse_stream_window()
-        if self._match_text_seq("SYNC", "BY", advance=False):
-            self._not_yet("synchronization (SYNC BY)")
         return None
 
     def _parse_stream_window(self) -> syntax.StreamWindow:
@@ -422,7 +438,9 @@ def _window_sql(self: Any, node: syntax.StreamWindow) -> str:
 
 def _alias_sql(self: Any, node: syntax.StreamAlias) -> str:
     columns = f"({', '.join(self.sql(c) for c in node.columns)})" if node.columns else ""
-    return f"{self.sql(node, 'window')} {self.sql(node, 'this')}{columns}".rstrip()
+    sync = f"SYNC BY {self.sql(node, 'sync')}" if node.args.get("sync") else ""
+    parts = (self.sql(node, "window"), sync, f"{self.sql(node, 'this')}{columns}")
+    return " ".join(p for p in parts if p)
 
 
 def _relation_to_stream_sql(self: Any, node: syntax.RelationToStream) -> str:
@@ -439,6 +457,8 @@ class _Generator(Spark.Generator):  # type: ignore[misc,name-defined]
         Quantity: quantity_sql,
         syntax.StreamAlias: _alias_sql,
         syntax.RelationToStream: _relation_to_stream_sql,
+        ClockReference: clock_sql,
+        ModifyOver: modify_sql,
     }
 
 

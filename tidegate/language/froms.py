@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
 from tidegate.algebra.expressions import conjoin, conjuncts, ref, references, span_of, substitute
+from tidegate.algebra.functions import ScalarFunction
 from tidegate.errors import Diagnostic, did_you_mean, unsupported
-from tidegate.language.blocks import Block, has_query, is_nested_predicate, is_value_comparison
+from tidegate.language.blocks import Ask, Block, has_query, is_nested_predicate, is_value_comparison
 from tidegate.language.scopes import OUTER, Columns, Relation, Scope
-from tidegate.types import Field
+from tidegate.language.sync_binding import mentions_now, restricted, split_by_unit, with_now
+from tidegate.types import Field, Type
 
 
 @dataclass
@@ -38,9 +40,24 @@ class FromBinder(Block):
             for group in _groups(from_.this, ast.args.get("joins") or []):
                 units += self._join_group(group, pool, conditions)
         self._columns_of_units = units
+        now = [c for c in conditions if mentions_now(c, self.scope)]
+        conditions = [c for c in conditions if c not in now]
         pool += [self.predicate(c, "WHERE") for c in conditions if not has_query(c)]
-        self.plan = _left_deep(units, pool)
+        late = self._restrict(units, now)
+        self.plan = restricted(_left_deep(units, pool), late, *self._now())
         self.filter_by([c for c in conditions if has_query(c)], "WHERE")
+
+    def _restrict(self, units: list[_Unit], conditions: list[exp.Expression]) -> list[exp.Expression]:
+        """Conditions on NOW at the unit whose columns they read, so that its rows end early; the others are left."""
+        domain, width = self._now()[0], units[-1].end if units else 0
+        bound = [self.bind(with_now(c, self.scope, width, domain)) for c in conditions]
+        own, rest = split_by_unit(bound, [(u.offset, u.end) for u in units], width)
+        for unit, mine in zip(units, own, strict=True):
+            unit.plan = restricted(unit.plan, mine, *self._now())
+        return rest
+
+    def _now(self) -> tuple[Type | None, Mapping[str, ScalarFunction], Ask | None]:
+        return self.binder.time.domain, self.binder.catalog.functions, self.binder.ask  # type: ignore[attr-defined]
 
     @property
     def columns(self) -> Columns:

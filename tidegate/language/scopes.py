@@ -142,6 +142,10 @@ class Scope:
                 "TS can be read from base streams only",
                 help="select it where the stream is named: (SELECT TS AS t, … FROM S)",
             ).at(span_of(column))
+        if name.lower() == "now":
+            return Diagnostic(
+                "NOW_CONDITION", "NOW can stand in conditions of WHERE only", help="WHERE TS <= NOW AND NOW < TS + 5"
+            ).at(span_of(column))
         names = [f.name for r in self.relations for f in r.fields if not f.hidden]
         return Diagnostic(
             "UNKNOWN_COLUMN", f"there is no column '{name}'", help=did_you_mean(name, names, "columns")

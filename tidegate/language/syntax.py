@@ -26,9 +26,9 @@ class StreamWindow(exp.Expression):
 
 
 class StreamAlias(exp.TableAlias):
-    """What may follow a stream reference in FROM: its window, then its alias."""
+    """What may follow a stream reference in FROM: its window, its synchronization, its alias."""
 
-    arg_types: ClassVar[dict[str, bool]] = {**exp.TableAlias.arg_types, "window": False}
+    arg_types: ClassVar[dict[str, bool]] = {**exp.TableAlias.arg_types, "window": False, "sync": False}
 
 
 class RelationToStream(exp.Subquery):
