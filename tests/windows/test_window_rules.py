@@ -135,7 +135,7 @@ def differences(window1, t0, window2, t1, rows):
     """The instants at which the later query differs from the earlier one without the rows before t1."""
     reference = Reference({"L": Arrivals(rows)})
     first, second = op.Window(RAW, started(window1, t0)), op.Window(RAW, started(window2, t1))
-    times = {e: t for e, t in rows}
+    times = dict(rows)
     found = set()
     for t in range(t1, 60):
         left = Counter({e: n for e, n in reference.snapshot(first, t).items() if times[e] >= t1})

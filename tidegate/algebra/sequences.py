@@ -18,7 +18,7 @@ from math import floor
 from sqlglot import exp
 
 from tidegate import time
-from tidegate.algebra.expressions import index_of, references
+from tidegate.algebra.expressions import index_of, references, substitute
 from tidegate.algebra.scalars import compile_scalar
 from tidegate.errors import Diagnostic
 from tidegate.types import BIGINT, TIMESTAMP, Field, Schema
@@ -84,6 +84,13 @@ class Formula:
     unit: int = 1
     timestamps: bool = False
     span: Span = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        names = {NUMBER: "i", NOW: "NOW"}
+        expression = substitute(self.expression, lambda index: exp.column(names[index]))
+        if self.unit != 1:
+            expression = exp.Mul(this=exp.paren(expression), expression=exp.Literal.number(self.unit))
+        return expression.sql(dialect="spark")
 
     @property
     def reads_now(self) -> bool:
@@ -271,6 +278,11 @@ class WindowSequence:
 
     Bounds in time are distances from `start` (None: the origin of time), or instants if they read NOW; bounds in
     rows are positions, the first row not before `start` being 1.
+
+    >>> from sqlglot import parse_one
+    >>> lower, upper = Formula(parse_one("2 * c0")), Formula(parse_one("2 * c0 + 3"))
+    >>> print(WindowSequence(lower, upper, Periodic(2, delay=1), start=7))
+    FROM 2 * i TO 2 * i + 3 EVERY 2 DELAY 1 STARTING AT 7
     """
 
     lower: Formula
@@ -278,6 +290,16 @@ class WindowSequence:
     schedule: Schedule
     rows: bool = False
     start: int | None = None
+
+    def __str__(self) -> str:
+        unit = " ROWS" if self.rows else ""
+        bounds = f"FROM {self.lower}{unit} TO {self.upper}{unit}"
+        schedule = self.schedule
+        if isinstance(schedule, Loop):
+            return f"FOR NOW = {schedule.first} WHILE {schedule.proceed} STEP {schedule.step} {bounds}"
+        by = " ROWS" if isinstance(schedule, Periodic) and schedule.rows else ""
+        text = f"{bounds} EVERY {schedule.rate}{by}" + (f" DELAY {schedule.delay}{by}" if schedule.delay else "")
+        return text if self.start is None else f"{text} STARTING AT {self.start}"
 
     @property
     def origin(self) -> int:
@@ -314,6 +336,9 @@ class SessionWindow:
     """
 
     gap: int
+
+    def __str__(self) -> str:
+        return f"SESSION {self.gap}"
 
 
 def invalid(message: str, span: Span, help: str | None = None) -> Diagnostic:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tidegate.algebra import operators as op
 from tidegate.algebra.expressions import conjoin, conjuncts, index_of, references
 from tidegate.algebra.sequences import Line, Periodic, SessionWindow, WindowSequence
@@ -18,13 +20,13 @@ def push_filter_below_window(node: op.Node) -> op.Node | None:
         return None
     window = node.input
     if is_temporal(window.spec) or _shows_everything(window.spec):
-        return window.with_inputs(op.Filter(window.input, node.predicate))
+        return replace(window, input=op.Filter(window.input, node.predicate))
     parts = conjuncts(node.predicate)
     passing = [p for p in parts if references(p) and references(p) <= set(window.partition_by)]
     below, above = conjoin(passing), conjoin([p for p in parts if p not in passing])
     if below is None:
         return None
-    moved: op.Node = window.with_inputs(op.Filter(window.input, below))
+    moved = replace(window, input=op.Filter(window.input, below))
     return moved if above is None else op.Filter(moved, above)
 
 
