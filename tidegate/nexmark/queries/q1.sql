@@ -1,0 +1,2 @@
+-- Every bid with its price in euros.
+SELECT auction, bidder, 0.908 * price AS price, dateTime, extra FROM Bid;
