@@ -1,0 +1,86 @@
+"""Signed rows to tagged changes on columns: the last step of a STREAMED answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from tidegate.kernels.rows import (
+    Frame,
+    Layout,
+    State,
+    Table,
+    columns,
+    consolidate,
+    empty,
+    payload_types,
+    released,
+    table,
+)
+from tidegate.time import MAX
+from tidegate.types import Schema
+
+
+@dataclass(frozen=True)
+class TaggedKernel:
+    """The changes of the input: `op` (+, u, -), the new row (of a deletion the old one), `ts`, and how often `n`.
+
+    With `key`, a row that takes the place of one with equal key columns is an update (u); the input never has two of them at an
+    instant. Rows come in order of time, deletions first, then updates, then insertions. State: `pending`, the known ends to come.
+
+    >>> from tidegate.types import INT, Field
+    >>> kernel = TaggedKernel((Field("k", INT), Field("v", INT)), (0,))
+    >>> rows = pl.DataFrame({"c0": [1, 1], "c1": [5, 6], "ts": [0, 3], "te": [3, 9], "n": [1, 1]})
+    >>> rows = rows.cast({"c0": pl.Int32, "c1": pl.Int32})
+    >>> kernel.step(kernel.initial(), [rows], 10)[1].select("op", "c0", "c1", "ts").rows()
+    [('+', 1, 5, 0), ('u', 1, 6, 3), ('-', 1, 6, 9)]
+    """
+
+    schema: Schema
+    key: tuple[int, ...] | None = None
+    layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        partition = columns(len(self.schema)) if self.key is None else [f"c{i}" for i in self.key]
+        object.__setattr__(self, "layout", {"pending": Layout((), tuple(partition))})
+
+    def initial(self) -> State:
+        return {"pending": table(empty(payload_types(self.schema), "te", "n"))}
+
+    def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
+        payload = columns(len(self.schema))
+        chunk = chunks[0].select(*payload, "ts", "te", "n")
+        ends = chunk.filter(pl.col("te") < MAX).select(*payload, pl.col("te") + 1, -pl.col("n"))
+        now, later = released(ends, upto)
+        due, rest = released(state["pending"].rows, upto)
+        later = consolidate(later)
+        past = pl.concat([now, due]).select(*payload, (pl.col("te") - 1).alias("ts"), "n")
+        jumps = consolidate(pl.concat([chunk.select(*payload, "ts", "n"), past]))
+        pending = pl.concat([rest, later])
+        after = {"pending": Table(pending.rechunk() if pending.n_chunks() > 16 else pending, later)}
+        return after, self._tagged(jumps)
+
+    def _tagged(self, jumps: Frame) -> Frame:
+        payload = columns(len(self.schema))
+        inserted, deleted = jumps.filter(pl.col("n") > 0), jumps.filter(pl.col("n") < 0)
+        parts: list[Frame] = []
+        if self.key is not None:
+            on = ["ts", *(f"c{i}" for i in self.key)]
+            updated = inserted.join(deleted.select(on), on=on, how="semi", nulls_equal=True)
+            parts.append(_with_op(updated, "u"))
+            fresh = inserted.join(deleted.select(on), on=on, how="anti", nulls_equal=True)
+            deleted = deleted.join(inserted.select(on), on=on, how="anti", nulls_equal=True)
+            inserted = fresh
+        parts += [_with_op(inserted, "+"), _with_op(deleted.with_columns(-pl.col("n")), "-")]
+        order = pl.col("op").replace_strict({"-": 0, "u": 1, "+": 2}, return_dtype=pl.Int8)
+        return (
+            pl.concat(parts)
+            .sort("ts", order, *payload, nulls_last=False)
+            .select("op", *payload, "ts", "n")
+        )
+
+
+def _with_op(rows: Frame, op: str) -> Frame:
+    return rows.with_columns(op=pl.lit(op))
