@@ -87,7 +87,8 @@ class Block:
         if isinstance(node, exp.Window):
             raise unsupported(
                 "OVER is not available: every aggregate here is over the stream's window",
-                help="put WINDOW(…) after the stream in FROM; for a ranking use ORDER BY … LIMIT",
+                help="put WINDOW(…) after the stream in FROM; for a ranking use ORDER BY … LIMIT, or "
+                "QUALIFY ROW_NUMBER() OVER (…) <= k",
             ).at(span_of(node))
         if is_nested_predicate(node):
             return self._mark(node)

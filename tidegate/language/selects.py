@@ -16,11 +16,12 @@ from tidegate.language.aggregation import Call, is_aggregate, read_call, result_
 from tidegate.language.blocks import Block, has_query
 from tidegate.language.dialect import text_of
 from tidegate.language.froms import FromBinder
+from tidegate.language.ranking import Ranking, read_ranking, with_qualify
 from tidegate.language.scopes import OUTER, Relation, Scope, is_correlated, not_grouped
 from tidegate.types import BOOLEAN, VOID, Field
 
 _REFUSED = {
-    "qualify": "QUALIFY", "windows": "named windows", "laterals": "LATERAL VIEW", "connect": "CONNECT BY",
+    "windows": "named windows", "laterals": "LATERAL VIEW", "connect": "CONNECT BY",
     "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY", "sort": "SORT BY", "sample": "TABLESAMPLE",
     "pivots": "PIVOT", "match": "MATCH_RECOGNIZE", "into": "INTO",
 }  # fmt: skip
@@ -32,6 +33,7 @@ class SelectBinder(FromBinder):
     """Binds one SELECT."""
 
     def select(self, ast: exp.Select) -> op.Node:
+        ast = with_qualify(ast)
         for argument, name in _REFUSED.items():
             if ast.args.get(argument):
                 part = ast.args[argument]
@@ -57,6 +59,12 @@ class SelectBinder(FromBinder):
             expression, typed = self.bind_typed(item)
             outputs.append((name, expression))
             fields.append(Field(name, typed.type, typed.nullable))
+        ranking = read_ranking(ast)
+        if ranking is not None:
+            self._rank(ranking, outputs, fields)
+            outputs = [(n, ref(i)) for i, (n, _) in enumerate(outputs)]
+            if ast.args.get("distinct") is None:
+                return self.order_and_limit(ast, outputs, order)
         if ast.args.get("distinct") is not None:
             if ast.args["distinct"].args.get("on"):
                 raise unsupported("DISTINCT ON is not available").at(span_of(ast))
@@ -73,6 +81,8 @@ class SelectBinder(FromBinder):
             return True
         having = ast.args.get("having")
         parts = [e for _, e in items] + ([having.this] if having is not None else []) + _order_terms(ast)
+        ranking = read_ranking(ast)
+        parts += ranking.terms if ranking is not None else []
         return any(self._aggregates_in(p) for p in parts)
 
     def _aggregates_in(self, node: exp.Expression) -> bool:
@@ -108,6 +118,9 @@ class SelectBinder(FromBinder):
         having = ast.args.get("having")
         if having is not None:
             self._lift(having.this)
+        ranking = read_ranking(ast)
+        for term in ranking.terms if ranking is not None else []:
+            self._lift(term)
         self._aggregate()
         return lifted, order
 
@@ -322,7 +335,38 @@ class SelectBinder(FromBinder):
             return
         self.plan = op.Project(self.plan, tuple(e for _, e in outputs), tuple(fields))
 
-    # ORDER BY … LIMIT ------------------------------------------------------------------------------------------
+    # QUALIFY, ORDER BY … LIMIT ------------------------------------------------------------------------------------------
+
+    def _rank(self, ranking: Ranking, outputs: list[Output], fields: list[Field]) -> None:
+        """The projection, of which each partition keeps its first rows."""
+        extended, extra_fields = list(outputs), list(fields)
+
+        def place(term: exp.Expression) -> int:
+            try:
+                expression, typed = self.bind_typed(self._lift(term) if hasattr(self, "_ungrouped") else term)
+            except Diagnostic:
+                # a column of FROM goes before an alias of SELECT
+                named = self._order_output(term, outputs) if isinstance(term, exp.Column) else None
+                if named is None:
+                    raise
+                return named
+            if not typed.type.is_orderable:
+                raise Diagnostic("TYPE_MISMATCH", f"{typed.type} cannot be ordered").at(span_of(term))
+            found = next((i for i, (_, e) in enumerate(extended) if e == expression), None)
+            if found is None:
+                extended.append(("rank", expression))
+                extra_fields.append(Field("rank", typed.type, typed.nullable))
+            return len(extended) - 1 if found is None else found
+
+        partition = tuple(dict.fromkeys(place(p) for p in ranking.partition))
+        keys = tuple(
+            op.SortKey(place(o.this), bool(o.args.get("desc")), bool(o.args.get("nulls_first"))) for o in ranking.order
+        )
+        self._project(extended, extra_fields)
+        self.plan = op.TopK(self.plan, keys, ranking.limit, ranking.offset, partition)
+        if len(extended) > len(outputs):
+            self.plan = op.Project(self.plan, tuple(ref(i) for i in range(len(outputs))), tuple(fields))
+        self.scope = Scope([Relation(None, self.plan.schema, 0)], self.scope.outer)
 
     def order_and_limit(
         self,
