@@ -292,7 +292,8 @@ class SelectBinder(FromBinder):
             elif isinstance(item, exp.Aliases):
                 raise unsupported("one expression gives one column").at(span_of(item))
             else:
-                items.append((item.name if isinstance(item, exp.Column) else text_of(item), item))
+                bare = item.unnest()  # DISTINCT(a) is DISTINCT a
+                items.append((bare.name if isinstance(bare, exp.Column) else text_of(item), item))
         return items
 
     def _star(
