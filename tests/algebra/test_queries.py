@@ -201,6 +201,27 @@ def test_joins(query: str, columns: list[str], expected: list[Row]) -> None:
     assert rows(there, query) == expected
 
 
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("X LEFT JOIN (L JOIN M ON L.id = M.id) ON v = L.id", [(1, "p", "u"), (2, None, None)]),
+        ("X LEFT JOIN L ON v = L.id JOIN M ON L.id = M.id", [(1, "p", "u")]),
+        ("(X JOIN L ON v = L.id) LEFT JOIN M ON M.id = v", [(1, "p", "u"), (2, "q", None)]),
+        ("X JOIN (L LEFT JOIN M ON L.id = M.id) ON v = L.id", [(1, "p", "u"), (2, "q", None)]),
+        ("M, (X JOIN L ON v = L.id) WHERE M.id = v + 2", [(1, "p", "v")]),
+    ],
+)
+def test_parentheses_say_which_join_comes_first(source: str, expected: list[Row]) -> None:
+    there = people().hold("X", [(1,), (2,)])
+    assert rows(there, f"SELECT v, name, city FROM {source}") == expected
+
+
+def test_semijoin_with_parentheses() -> None:
+    there = people().hold("X", [(1,), (2,)])
+    assert rows(there, "SELECT * FROM X LEFT SEMI JOIN (L JOIN M ON L.id = M.id) ON v = L.id") == [(1,)]
+    assert rows(there, "SELECT * FROM X LEFT ANTI JOIN (L JOIN M ON L.id = M.id) ON v = L.id") == [(2,)]
+
+
 def test_an_outer_join_follows_its_partner_through_time() -> None:
     there = world().arrive("S", [(1, 1, 10), (3, 1, 30)]).arrive("R", [(2, 1, 7)])
     query = "SELECT b, c FROM S WINDOW(RANGE 2) LEFT JOIN R WINDOW(RANGE 2) ON S.a = R.a"

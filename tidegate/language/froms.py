@@ -79,8 +79,13 @@ class FromBinder(Block):
             offset = self.scope.relations[-1].offset + len(self.scope.relations[-1].fields) if (
                 self.scope.relations
             ) else 0  # fmt: skip
-            relation, plan = self._relation(item, offset)
-            own.append(relation)
+            if _is_parenthesized(item):
+                if join is not None and (join.args.get("using") or join.args.get("method")):
+                    raise unsupported("USING and NATURAL cannot join parentheses").at(span_of(join))
+                relation, plan = self._parenthesized(item, offset, own)
+            else:
+                relation, plan = self._relation(item, offset)
+                own.append(relation)
             on, using = self._join_condition(join, own, plan, [*units] if flat else units, relation)
             if join is None or flat:
                 units.append(_Unit(plan, offset))
@@ -95,12 +100,30 @@ class FromBinder(Block):
             start = unit.offset
             if any(has_query(c) for c in on):
                 raise unsupported("a sub-query cannot stand in the ON of an outer join").at(span_of(join))
-            local = [substitute(c, lambda i, s=start: ref(i if i >= OUTER else i - s)) for c in [*on, *using]]
+            local = [_moved(c, start) for c in [*on, *using]]
             unit.plan = op.Join(unit.plan, plan, kind, conjoin(local))
             if kind in ("semi", "anti"):
-                own.pop()
-                self.scope.relations.remove(relation)
+                gone = [r for r in own if r.offset >= relation.offset]
+                own[:] = [r for r in own if r not in gone]
+                self.scope.relations[:] = [r for r in self.scope.relations if r not in gone]
         return units
+
+    def _parenthesized(
+        self, item: exp.Expression, offset: int, own: list[Relation]
+    ) -> tuple[Relation, op.Node]:
+        """Joins in parentheses: one plan, whose items keep their names."""
+        before = len(self.scope.relations)
+        pool: list[exp.Expression] = []
+        late: list[exp.Expression] = []
+        units: list[_Unit] = []
+        for group in _groups(item.this, []):
+            units += self._join_group(group, pool, late)
+        if late:
+            raise unsupported("a sub-query cannot stand in the ON of a join in parentheses").at(span_of(item))
+        own += self.scope.relations[before:]
+        local = [_moved(c, offset) for c in pool]
+        plan = _left_deep([_Unit(u.plan, u.offset - offset) for u in units], local)
+        return Relation(None, plan.schema, offset), plan
 
     def _relation(self, item: exp.Expression, offset: int) -> tuple[Relation, op.Node]:
         plan, alias, fields, readable = self.binder.item(item, self.outer)  # type: ignore[attr-defined]
@@ -132,9 +155,7 @@ class FromBinder(Block):
         self._columns_of_units = self._units_until(relation, plan, units)
         self.scope = visible
         try:
-            on = [
-                c if has_query(c) else self.predicate(c, "ON") for c in conjuncts(join.args.get("on"))
-            ]
+            on = [c if has_query(c) else self.predicate(c, "ON") for c in conjuncts(join.args.get("on"))]
             using = self._using(join, own)
         finally:
             self.scope = everything
@@ -159,7 +180,8 @@ class FromBinder(Block):
                     "SYNTAX_ERROR", "a NATURAL join says its condition itself", help="leave ON or USING out"
                 ).at(span_of(join))
             names = [f.name for f in right.fields if not f.hidden and f.name.lower() in left_names]
-        kind, equalities = _join_kind(join), []
+        kind = _join_kind(join)
+        equalities: list[exp.Expression] = []
         for name in names:
             span = spans.get(name) or span_of(join)
             try:
@@ -200,6 +222,17 @@ class FromBinder(Block):
             else:
                 predicate = self.predicate(condition, clause)
                 self.plan = op.Filter(self.plan, predicate)
+
+
+def _moved(condition: exp.Expression, start: int) -> exp.Expression:
+    """A condition as the part of FROM that begins at `start` sees it."""
+    return substitute(condition, lambda i: ref(i if i >= OUTER else i - start))
+
+
+def _is_parenthesized(item: exp.Expression) -> bool:
+    """`(A JOIN B …)` without an alias: only the order of joins is meant."""
+    plain = isinstance(item, exp.Subquery) and isinstance(item.this, (exp.Table, exp.Subquery))
+    return plain and not any(item.args.get(k) for k in ("alias", "order", "limit", "offset", "with_"))
 
 
 def _groups(
