@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
-import pytest
 
 from tidegate.runtime.faults import POINTS
 
@@ -52,24 +51,28 @@ def delivered(place: Path) -> list[tuple[object, ...]]:
     return sorted(rows, key=repr)
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[object, ...]]]:
-    base = tmp_path_factory.mktemp("undisturbed")
-    write_files(base / "rows")
-    assert play(base / "rows", base) == 0
-    rows = delivered(base)
-    # Every row comes and goes: twice as many changes as rows of the answer, of which there are many.
-    assert len(rows) > 4 * FILES
-    assert sum(1 if r[0] == "+" else -1 for r in rows) == 0
-    return base / "rows", rows
+KILLS = (
+    "before state:2",
+    "after state:1",
+    "before manifest:1",
+    "after manifest:1",
+    "before sink:1",
+    "after sink:1",
+)
+"""One after the other on the same state, so that each restart finds what the kill before it left."""
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_a_killed_driver_goes_on_as_if_nothing_had_happened(
-    point: str, undisturbed: tuple[Path, list[tuple[object, ...]]], tmp_path: Path
-) -> None:
-    folder, expected = undisturbed
-    assert play(folder, tmp_path, f"{point}:2") == -signal.SIGKILL
-    assert delivered(tmp_path) != expected
-    assert play(folder, tmp_path) == 0
-    assert delivered(tmp_path) == expected
+def test_a_driver_killed_at_every_commit_point_delivers_what_one_left_alone_does(tmp_path: Path) -> None:
+    assert {k.split(":")[0] for k in KILLS} == set(POINTS)
+    write_files(tmp_path / "rows")
+    alone, killed = tmp_path / "alone", tmp_path / "killed"
+    assert play(tmp_path / "rows", alone) == 0
+    expected = delivered(alone)
+    # Every row of the answer comes and goes, and there are many.
+    assert len(expected) > 10 * FILES
+    assert sum(1 if r[0] == "+" else -1 for r in expected) == 0
+    for fault in KILLS:
+        assert play(tmp_path / "rows", killed, fault) == -signal.SIGKILL, fault
+        assert delivered(killed) != expected
+    assert play(tmp_path / "rows", killed) == 0
+    assert delivered(killed) == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -38,7 +39,8 @@ class FileSink:
     def write(self, epoch: int, changes: DataFrame) -> None:
         part = os.path.join(self.path, f"_epoch-{epoch}.part")
         shutil.rmtree(part, ignore_errors=True)
-        writer = changes.coalesce(1).write.format(self.format)
+        named = changes.toDF(*distinct_names(changes.columns))
+        writer = named.coalesce(1).write.format(self.format)
         if self.format == "csv":
             writer = writer.option("header", "true")
         writer.save(os.path.abspath(part))
@@ -46,6 +48,24 @@ class FileSink:
 
     def _place(self, epoch: int) -> str:
         return os.path.join(self.path, f"epoch={epoch}")
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """The names, with a number where one was there before: files have no two columns of one name.
+
+    >>> distinct_names(["op", "k", "v", "K", "ts"])
+    ['op', 'k', 'v', 'K_2', 'ts']
+    """
+    taken: set[str] = set()
+    result = []
+    for name in names:
+        choice, count = name, 1
+        while choice.lower() in taken:
+            count += 1
+            choice = f"{name}_{count}"
+        taken.add(choice.lower())
+        result.append(choice)
+    return result
 
 
 @dataclass

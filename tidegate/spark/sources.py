@@ -53,7 +53,7 @@ def read_recorded(spark: SparkSession, definition: StreamDefinition, data: Any =
         for name, value in _file_options(definition, path).items():
             reader = reader.option(name, value)
         frame = _load(definition, reader.schema(_file_schema(definition, path)), path)
-        return _shape(definition, frame, *_file_order())
+        return _shape(definition, frame, *_file_order(), F.monotonically_increasing_id())
     if source.function in LIVE_ONLY:
         raise Diagnostic(
             "SOURCE_LIVE",
@@ -80,12 +80,12 @@ def read_live(spark: SparkSession, definition: StreamDefinition, inbox: str | No
         for name, value in _file_options(definition, path).items():
             reader = reader.option(name, value)
         frame = _load(definition, reader.schema(_file_schema(definition, path)), path)
-        return _shape(definition, frame, *_file_order())
+        return _shape(definition, frame, *_file_order(), _unknown_position())
     if source.function == "socket":
         host, port, *rest = source.arguments
         text = reader.option("host", str(host)).option("port", str(port)).load()
         frame = _parsed(definition, text, "value", rest[0] if rest else source.option.get("format", "json"))
-        return _shape(definition, frame, F.lit(""), F.lit(0), F.monotonically_increasing_id())
+        return _shape(definition, frame, F.lit(""), F.lit(0), _unknown_position())
     if source.function == "kafka":
         return _kafka(reader, definition)
     if source.function == "rate":
@@ -99,7 +99,7 @@ def read_live(spark: SparkSession, definition: StreamDefinition, inbox: str | No
                 if c.name in given
             )
         )
-        return _shape(definition, shaped, F.lit(""), F.lit(0), F.monotonically_increasing_id())
+        return _shape(definition, shaped, F.lit(""), F.lit(0), _unknown_position())
     raise _unknown(definition)
 
 
@@ -211,8 +211,18 @@ def _ticks(name: str, type_: Any) -> Any:
     return column.cast("bigint")
 
 
-def _file_order() -> tuple[Any, Any, Any]:
-    return F.col("_metadata.file_path"), F.col("_metadata.file_block_start"), F.monotonically_increasing_id()
+def _file_order() -> tuple[Any, Any]:
+    return F.col("_metadata.file_path"), F.col("_metadata.file_block_start")
+
+
+def _unknown_position() -> Any:
+    """Spark numbers the rows of a batch only once it is one: see `numbered`."""
+    return F.lit(None).cast("bigint")
+
+
+def numbered(batch: DataFrame) -> DataFrame:
+    """A batch of a live source, with the positions that the stream could not know."""
+    return batch.withColumn("o2", F.coalesce(F.col("o2"), F.monotonically_increasing_id()))
 
 
 def _file_schema(definition: StreamDefinition, path: str) -> str:
