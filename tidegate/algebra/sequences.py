@@ -250,7 +250,8 @@ class Periodic:
 class Varying:
     """Window i + 1 is shown `rate(NOW)` after window i, NOW being the moment of window i (Astral, example 5).
 
-    The first is shown at upper(0) + delay, or at start + delay if upper reads NOW itself.
+    The first is shown at upper(0) + delay, or at start + delay if upper reads NOW itself. Where a rate does not divide the
+    time for which it is in force, the next rate begins with the first window that falls into its own time.
     """
 
     rate: Formula

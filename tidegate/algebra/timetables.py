@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from threading import RLock
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +57,7 @@ class Timetable:
     _moments: list[int] = field(default_factory=list)
     _ended: bool = False
     _starts: dict[int, list[int]] = field(default_factory=dict)
+    _lock: RLock = field(default_factory=RLock, repr=False)
 
     @property
     def _lines(self) -> tuple[Line, Line] | None:
@@ -100,10 +102,11 @@ class Timetable:
         result = np.full(len(i), MAX, np.int64)
         for begin in np.unique(first).tolist():
             mine = (first == begin) & (i != NEVER)
-            listed = self._starts.setdefault(begin, [begin + schedule.delay])
-            while mine.any() and len(listed) <= int(i[mine].max()):
-                self._refuse_if_too_many(len(listed))
-                listed.append(self._following(listed[-1]))
+            with self._lock:
+                listed = self._starts.setdefault(begin, [begin + schedule.delay])
+                while mine.any() and len(listed) <= int(i[mine].max()):
+                    self._refuse_if_too_many(len(listed))
+                    listed.append(self._following(listed[-1]))
             result[mine] = np.array(listed, np.int64)[i[mine]]
         return result
 
@@ -124,12 +127,13 @@ class Timetable:
         if not len(x):
             return
         furthest = int(x.max())
-        while not self._ended and not (
-            self._passed(self.spec.lower, self._lower, furthest + 1)
-            and self._passed(self.spec.upper, self._upper, furthest)
-        ):
-            self._refuse_if_too_many(len(self._upper))
-            self._enter()
+        with self._lock:
+            while not self._ended and not (
+                self._passed(self.spec.lower, self._lower, furthest + 1)
+                and self._passed(self.spec.upper, self._upper, furthest)
+            ):
+                self._refuse_if_too_many(len(self._upper))
+                self._enter()
 
     def _passed(self, bound: Formula, column: list[int], x: int) -> bool:
         if not column:

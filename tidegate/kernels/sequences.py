@@ -20,6 +20,7 @@ from tidegate.kernels.rows import (
     Layout,
     State,
     Table,
+    accumulate,
     columns,
     consolidate,
     empty,
@@ -27,7 +28,7 @@ from tidegate.kernels.rows import (
     replace_latest,
     table,
 )
-from tidegate.kernels.windows import _Counted, _positioned
+from tidegate.kernels.windows import Counted, positioned
 from tidegate.time import MAX
 from tidegate.types import Schema
 
@@ -73,7 +74,7 @@ class TimeSequenceKernel:
 
 
 @dataclass(frozen=True)
-class _Sequenced(_Counted):
+class _Sequenced(Counted):
     """A sequence in which positions have a say."""
 
     spec: WindowSequence | None = None
@@ -146,7 +147,7 @@ class SequenceByRowsKernel(_Sequenced):
     def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
         after, rows = self._arrivals(state, chunks[0], upto)
         counts, waiting = state["counts"].rows, state["waiting"].rows
-        new, touched = _positioned(self._begun(rows), counts, self.keys)
+        new, touched = positioned(self._begun(rows), counts, self.keys)
         touched = self._with_base(touched, new, counts)
         held = self._numbered(new)
         self._refuse_if_unreachable(held, new, touched)
@@ -168,6 +169,7 @@ class SequenceByRowsKernel(_Sequenced):
         out = fired.select(*self.payload, "ts", pl.lit(MAX, dtype=pl.Int64).alias("te"), "n")
         tables = {
             "counts": Table(replace_latest(counts, counted, self.keys), counted),
+            # Events of both signs wait here, so either may meet its opposite.
             "waiting": Table(consolidate(pl.concat([waiting, delta])), delta),
             **after,
         }
@@ -254,7 +256,7 @@ class RowsByTimeKernel(_Sequenced):
     def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
         after, rows = self._arrivals(state, chunks[0], upto)
         counts, waiting = state["counts"].rows, state["waiting"].rows
-        new, touched = _positioned(self._begun(rows), counts, self.keys)
+        new, touched = positioned(self._begun(rows), counts, self.keys)
         touched = self._with_first(touched, new["ts"].to_numpy(), counts)
         one = pl.lit(1, dtype=pl.Int64)
         fresh = self._numbered(new).with_columns(n=one)
@@ -270,7 +272,7 @@ class RowsByTimeKernel(_Sequenced):
         held, out = hold(state, "held", self._placed(ready), self.payload, upto)
         tables = {
             "counts": Table(replace_latest(counts, counted, self.keys), counted),
-            "waiting": Table(consolidate(pl.concat([waiting, delta])), delta),
+            "waiting": Table(accumulate(waiting, delta), delta),
             **after,
             **held,
         }
@@ -302,7 +304,7 @@ class RowsByTimeKernel(_Sequenced):
 
 
 @dataclass(frozen=True)
-class SessionKernel(_Counted):
+class SessionKernel(Counted):
     """`SESSION gap`: (e, t) is valid from t until `gap` ticks after the last row of its session.
 
     State: `last`, per partition the time of the last row of a session that may go on; `open`, the rows of such sessions.
@@ -359,7 +361,7 @@ class SessionKernel(_Counted):
         logged = pl.concat([going, gone.with_columns(n=pl.lit(0, dtype=pl.Int64)).select(last.columns)])
         tables = {
             "last": Table(replace_latest(last, logged, self.keys), logged),
-            self._rows_table: Table(consolidate(pl.concat([kept, delta])), delta),
+            self._rows_table: Table(accumulate(kept, delta), delta),
             **after,
         }
         return tables, pl.concat([began, ended])

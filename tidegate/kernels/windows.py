@@ -43,7 +43,7 @@ def arrivals(rows: Frame, payload: Sequence[str]) -> Frame:
 
 
 @dataclass(frozen=True)
-class _Counted:
+class Counted:
     """A window over positions: the arrivals of an epoch, of a raw or (`chronon` given) a derived stream."""
 
     schema: Schema
@@ -85,7 +85,7 @@ class _Counted:
         return after, rows if self.partition_by else rows.with_columns(g=pl.lit(0, dtype=pl.Int64))
 
 
-def _positioned(rows: Frame, counts: Frame, keys: Sequence[str]) -> tuple[Frame, Frame]:
+def positioned(rows: Frame, counts: Frame, keys: Sequence[str]) -> tuple[Frame, Frame]:
     """The arrivals sorted by partition, with positions `p`; and per partition its counts before and after.
 
     The second frame has the keys, `before`, `after` and `offset`: where its first arrival stands in the first frame.
@@ -119,7 +119,7 @@ def _multiple(position: Ints, step: int) -> Ints:
 
 
 @dataclass(frozen=True)
-class RowWindowKernel(_Counted):
+class RowWindowKernel(Counted):
     """`ROWS size SLIDE slide`: with q the last multiple of slide among the positions so far, rows q - size + 1 … q.
 
     The row at p is shown from the row at s = the next multiple of slide not below p until the one at the next
@@ -161,7 +161,7 @@ class RowWindowKernel(_Counted):
             return {"recent": table(recent), **after}, nothing
         mine = recent.join(rows.select(keys).unique(), on=keys, how="semi", nulls_equal=True)
         counts = mine.group_by(keys).agg(pl.col("p").max().alias("count"))
-        new, touched = _positioned(rows, counts, keys)
+        new, touched = positioned(rows, counts, keys)
         old = mine.join(touched, on=keys, how="inner", nulls_equal=True)
         fresh = new.join(touched, on=keys, how="left", nulls_equal=True, maintain_order="left")
         shared = [*payload, *([] if self.partition_by else ["g"]), "p", "before", "after", "offset"]
@@ -203,7 +203,7 @@ class RowWindowKernel(_Counted):
 
 
 @dataclass(frozen=True)
-class TimeEveryRowsKernel(_Counted):
+class TimeEveryRowsKernel(Counted):
     """`RANGE size SLIDE every ROWS`: with t' the time of the latest every-th row, the rows of (t' - size, t'].
 
     A row with time t appears at the first such t' >= t and disappears at the first t' >= t + size. State: `counts`,
@@ -238,7 +238,7 @@ class TimeEveryRowsKernel(_Counted):
         if rows.is_empty():
             nothing = empty(payload_types(self.schema), "ts", "te", "n")
             return {"counts": table(counts), "waiting": table(waiting), **after}, nothing
-        new, touched = _positioned(rows, counts, keys)
+        new, touched = positioned(rows, counts, keys)
         one = pl.lit(1, dtype=pl.Int64)
         counted = touched.select(*keys, pl.col("after").alias("count"), one.alias("n"))
         events = [new.with_columns(at=pl.col("ts"), n=one)]
