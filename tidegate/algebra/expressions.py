@@ -76,7 +76,7 @@ def conjuncts(predicate: exp.Expression | None) -> list[exp.Expression]:
     if isinstance(predicate, exp.Paren):
         return conjuncts(predicate.this) if isinstance(predicate.this, exp.And) else [predicate]
     if isinstance(predicate, exp.And):
-        return conjuncts(predicate.left) + conjuncts(predicate.right)
+        return conjuncts(predicate.this) + conjuncts(predicate.expression)
     return [predicate]
 
 

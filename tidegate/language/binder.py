@@ -149,7 +149,7 @@ class Binder:
         return op.Rstream(plan, ticks(every, self.time.domain))
 
     def _set_operation(self, ast: exp.SetOperation, outer: Block | None) -> op.Node:
-        left, right = self.query(ast.left, outer), self.query(ast.right, outer)
+        left, right = self.query(ast.this, outer), self.query(ast.expression, outer)
         if ast.args.get("by_name"):
             raise unsupported("set operations BY NAME are not available").at(span_of(ast))
         left_fields = [f for f in left.schema if not f.hidden]
@@ -158,14 +158,14 @@ class Binder:
             raise Diagnostic(
                 "COLUMN_COUNT",
                 f"the sides of {ast.key.upper()} have {len(left_fields)} and {len(right_fields)} columns",
-            ).at(span_of(ast.right))
+            ).at(span_of(ast.expression))
         types = []
         for a, b in zip(left_fields, right_fields, strict=True):
             common = common_type(a.type, b.type)
             if common is None:
                 raise Diagnostic(
                     "TYPE_MISMATCH", f"columns '{a.name}' ({a.type}) and '{b.name}' ({b.type}) do not go together"
-                ).at(span_of(ast.right))
+                ).at(span_of(ast.expression))
             types.append(common)
         left, right = _coerce(left, types, left_fields), _coerce(right, types, left_fields)
         everything = not ast.args.get("distinct")

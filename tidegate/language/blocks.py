@@ -12,7 +12,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.expressions import ref, span_of
+from tidegate.algebra.expressions import conjoin, ref, span_of
 from tidegate.algebra.functions import AggregateFunction
 from tidegate.algebra.scalar_types import Typed, infer
 from tidegate.errors import Diagnostic, unsupported
@@ -47,7 +47,7 @@ class Block:
         self.binder = binder
         self.outer = outer
         self.plan: op.Node = op.OneRow()
-        self.scope = Scope([], outer.scope if outer is not None else None)
+        self.scope: Scope = Scope([], outer.scope if outer is not None else None)
 
     @property
     def columns(self) -> Columns:
@@ -193,7 +193,8 @@ class Block:
             pairs: list[exp.Expression] = [
                 exp.EQ(this=inwards(self.bind(t)), expression=ref(i)) for i, t in enumerate(tests)
             ]
-            condition = pairs[0] if len(pairs) == 1 else exp.and_(*pairs, copy=False)
+            condition = conjoin(pairs)
+            assert condition is not None
             return self._quantified(condition, nested, node, negate=False)
         assert isinstance(node, COMPARISONS)
         quantifier = node.expression

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from tidegate.errors import Diagnostic, Kind, did_you_mean, position_at
 from tidegate.language import syntax
@@ -50,7 +50,7 @@ class _SyntaxError(ParseError):
         self.message, self.span, self.help, self.condition = message, (start, end), help, condition
 
 
-class _Tokenizer(Spark.Tokenizer):  # type: ignore[misc,name-defined]
+class _Tokenizer(Spark.Tokenizer):
     # sqlglot would take the rest of these statements as opaque text.
     COMMANDS: ClassVar[set[TokenType]] = set()
     KEYWORDS: ClassVar[dict[str, TokenType]] = {
@@ -58,7 +58,7 @@ class _Tokenizer(Spark.Tokenizer):  # type: ignore[misc,name-defined]
     }
 
 
-class _Parser(Spark.Parser):  # type: ignore[misc,name-defined]
+class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
     JOINS_HAVE_EQUAL_PRECEDENCE = False  # a comma binds weaker than JOIN, as in Spark's own grammar
     OPERATION_MODIFIERS: ClassVar[set[str]] = {"STREAMED", "COMPLETE"}
     STATEMENT_PARSERS: ClassVar[dict[TokenType, Callable[[Any], Any]]] = {
@@ -360,7 +360,7 @@ class _Parser(Spark.Parser):  # type: ignore[misc,name-defined]
             alias = super()._parse_table_alias(alias_tokens=alias_tokens)
         window, sync = window or self._parse_window_clause(), sync or parse_sync(self)
         if window is None and sync is None:
-            return alias  # type: ignore[no-any-return]
+            return alias
         columns = alias.args.get("columns") if alias else None
         return syntax.StreamAlias(this=alias.this if alias else None, columns=columns, window=window, sync=sync)
 
@@ -448,8 +448,8 @@ def _relation_to_stream_sql(self: Any, node: syntax.RelationToStream) -> str:
     return f"{node.args['kind']}({self.sql(node, 'this')}){every} {self.sql(node, 'alias')}".rstrip()
 
 
-class _Generator(Spark.Generator):  # type: ignore[misc,name-defined]
-    TRANSFORMS: ClassVar[dict[type[exp.Expression], Callable[..., str]]] = {
+class _Generator(Spark.Generator):  # type: ignore[misc,valid-type]
+    TRANSFORMS: ClassVar[dict[Any, Callable[..., str]]] = {
         **Spark.Generator.TRANSFORMS,
         syntax.Duration: lambda _, node: f"{node.this} {node.args.get('unit') or ''}".rstrip(),
         syntax.StreamWindow: _window_sql,
@@ -489,7 +489,7 @@ def parse(text: str) -> list[exp.Expression]:
     try:
         tokens = dialect.tokenize(text)
         parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)
-        statements = parser.parse(tokens, text)
+        statements: list[Any] = parser.parse(tokens, text)
     except _SyntaxError as error:
         kind = Kind.UNSUPPORTED if error.condition == "UNSUPPORTED" else Kind.USER
         where = position_at(text, *error.span)

@@ -73,7 +73,7 @@ def _base(statement: syntax.CreateBase) -> StreamDefinition:
     )  # fmt: skip
     ordered_by, valid = statement.args.get("ordered_by"), statement.args.get("valid")
     if definition.table and (ordered_by is not None or valid is not None):
-        what = ordered_by if ordered_by is not None else valid[0]
+        what = ordered_by if ordered_by is not None else statement.args["valid"][0]
         raise Diagnostic(
             "TABLE_WITH_TIME", "a table is valid at every instant and has no order", help="CREATE STREAM instead"
         ).at(span_of(what))

@@ -211,7 +211,8 @@ def _equality_sides(predicate: exp.Expression) -> int | None:
     """The inner column of `inner = f(outer)`; None for any other predicate."""
     if not isinstance(predicate, exp.EQ):
         return None
-    for a, b in ((predicate.left, predicate.right), (predicate.right, predicate.left)):
+    left, right = predicate.this, predicate.expression
+    for a, b in ((left, right), (right, left)):
         column = index_of(a)
         if column is not None and column < OUTER and all(i >= OUTER for i in references(b)):
             return column
