@@ -99,6 +99,7 @@ class Ticks:
         offset = (self.offset + shift * self.step) % step
         return replace(
             self, step=step, offset=offset, first=first, last=last,
+            timestamps=self.timestamps or other.timestamps,
             predicates=tuple(dict.fromkeys(self.predicates + other.predicates)),
         )  # fmt: skip
 
@@ -208,6 +209,8 @@ def unite(left: Points, right: Points) -> Points:
 
 def intersect(left: Points, right: Points) -> Points:
     """(T1 + E1) & (T2 + E2) = T1 & T2 + E1 & T2 + T1 & E2 + E1 & E2."""
+    if left.is_every_instant or right.is_every_instant:
+        return right if left.is_every_instant else left
     events: list[Events] = []
     for mine, others in ((left.events, right.ticks), (right.events, left.ticks)):
         events += [Events(e.plan, others if e.within is None else _met(e.within, others)) for e in mine if others]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidegate.algebra import operators as op
-from tidegate.optimizer.rules import relational, windows
+from tidegate.optimizer.rules import relational, sync, windows
 
 RULES: tuple[Callable[[op.Node], op.Node | None], ...] = (
     relational.merge_filters,
@@ -18,4 +18,8 @@ RULES: tuple[Callable[[op.Node], op.Node | None], ...] = (
     relational.merge_projects,
     relational.remove_identity_project,
     windows.push_projection_below_window,
+    sync.drop_sync_at_every_instant,
+    sync.merge_syncs,
+    sync.pull_sync_above_rowwise,
+    sync.push_sync_below_others,
 )
