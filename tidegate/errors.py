@@ -85,6 +85,8 @@ class Diagnostic(Exception):  # noqa: N818 - it is the word users read
         where = ""
         if self.position is not None:
             where = f" at line {self.position.line}, column {self.position.column}"
+        elif self.span is not None:
+            where = f" at characters {self.span[0]} to {self.span[1]}"
         lines = [f"{self.kind.value}[{self.condition}]{where}: {self.message}"]
         if self.position is not None and self.text is not None:
             source = self.text.split("\n")[self.position.line - 1]

@@ -121,3 +121,15 @@ def test_windows_that_would_have_to_be_listed_forever_are_refused(monkeypatch: p
     with pytest.raises(Diagnostic, match="listed one by one") as caught:
         world.intervals("SELECT v FROM S WINDOW(FROM i + i % 2 SECONDS TO i + i % 2 SECONDS EVERY 2 SECONDS)")
     assert "STARTING AT" in (caught.value.help or "")
+
+
+def test_a_view_does_not_lend_its_places_to_the_query_that_uses_it() -> None:
+    world = (
+        World()
+        .run(DEFINITIONS)
+        .run("CREATE VIEW V AS SELECT v FROM N WINDOW(FROM 1 ROWS TO i + 2 ROWS EVERY 10)")
+    )
+    world.arrive("N", [(t, "a", t) for t in (1, 2, 50)])
+    with pytest.raises(Diagnostic, match=r"the upper bound is i [+] 2") as caught:
+        snapshots(world.plan("SELECT * FROM V"), world.sources, [])
+    assert caught.value.span is None

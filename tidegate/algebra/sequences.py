@@ -8,7 +8,7 @@ ticks or in row positions. What is shown is in `sequence_meaning`; how it is fou
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -95,6 +95,13 @@ class Formula:
     @property
     def reads_now(self) -> bool:
         return NOW in references(self.expression)
+
+    def unplaced(self) -> Formula:
+        """The same formula, of which nobody knows where it stood."""
+        expression = self.expression.copy()
+        for node in expression.walk():
+            node.meta.clear()
+        return replace(self, expression=expression, span=None)
 
     @property
     def function(self) -> Callable[[int, int], int]:
@@ -302,6 +309,14 @@ class WindowSequence:
         text = f"{bounds} EVERY {schedule.rate}{by}" + (f" DELAY {schedule.delay}{by}" if schedule.delay else "")
         return text if self.start is None else f"{text} STARTING AT {self.start}"
 
+    def unplaced(self) -> WindowSequence:
+        schedule = self.schedule
+        if isinstance(schedule, Varying):
+            schedule = replace(schedule, rate=schedule.rate.unplaced())
+        elif isinstance(schedule, Loop):
+            schedule = replace(schedule, proceed=schedule.proceed.unplaced(), step=schedule.step.unplaced())
+        return replace(self, lower=self.lower.unplaced(), upper=self.upper.unplaced(), schedule=schedule)
+
     @property
     def origin(self) -> int:
         return 0 if self.start is None else self.start
@@ -373,7 +388,7 @@ def check_window(spec: WindowSequence, i: int, lower: int, upper: int, moment: i
 def unreachable(spec: WindowSequence, i: int) -> Diagnostic:
     """A row came that belongs to a window which has been shown without it."""
     return invalid(
-        f"window {i} was shown before its end was reached: a later row belongs to it",
+        f"window {i} was shown before its end was reached: a later row belongs to it (the upper bound is {spec.upper})",
         spec.upper.span,
         "let the upper bound advance no faster than rows arrive, or add DELAY",
     )

@@ -21,7 +21,7 @@ from tidegate.language.scopes import Columns, Relation, Scope
 from tidegate.language.selects import SelectBinder
 from tidegate.language.sync_binding import clock_plan, is_clock, modify_plan, raw_beneath, synchronized
 from tidegate.language.sync_syntax import ModifyOver
-from tidegate.language.windows import apply_window, ticks
+from tidegate.language.windows import apply_window, ticks, unplaced
 from tidegate.types import TIMESTAMP, Field, Schema, Type
 
 
@@ -216,6 +216,7 @@ class Binder:
                 return scope.resolve(column)
 
             plan = apply_window(raw_beneath(plan), window, own, resolve)
+            plan = unplaced(plan) if self.views else plan
         sync = alias_node.args.get("sync") if isinstance(alias_node, syntax.StreamAlias) else None
         if sync is not None:
             points, _, _, instants = self.item(sync, None)

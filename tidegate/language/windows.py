@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from sqlglot import exp
 
 from tidegate import time
 from tidegate.algebra import operators as op
 from tidegate.algebra.expressions import index_of, span_of
+from tidegate.algebra.sequences import WindowSequence
 from tidegate.algebra.windows import (
     RowsEveryTime,
     RowWindow,
@@ -98,3 +100,10 @@ def apply_window(
         if isinstance(spec, TimeWindow) and spec.is_now and granule == 1:
             return input
     return op.Window(input, spec, tuple(partition), granule)
+
+
+def unplaced(plan: op.Node) -> op.Node:
+    """A window without its places: inside a view they belong to another text than the query's."""
+    if not isinstance(plan, op.Window) or not isinstance(plan.spec, WindowSequence):
+        return plan
+    return replace(plan, spec=plan.spec.unplaced())

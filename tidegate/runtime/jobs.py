@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from tidegate.algebra.operators import Node, Scan
-from tidegate.errors import Diagnostic
+from tidegate.errors import Diagnostic, Kind
 from tidegate.runtime.faults import reach
 from tidegate.spark.exchange import Boundary, Feed, Lane, boundaries, enter, hand_over, lanes_of, one_row
 from tidegate.spark.planning import plan_stages
@@ -134,8 +135,9 @@ class Job:
         """Run the epoch on the union of the frames; the messages of all tasks."""
         if not self.physical.stages:
             return []
-        frame = frames[0] if frames else self._tick()
-        for other in frames[1:]:
+        # Spark plans no task for rows that it knows to be empty; where there is state, time must pass all the same.
+        frame, *others = [*frames, self._tick()] if self.logs or not frames else frames
+        for other in others:
             frame = frame.unionAll(other)
         for boundary in self.physical.boundaries:
             later = boundary.wave < self.physical.waves
@@ -161,7 +163,7 @@ class Job:
         boundary = self.physical.boundaries[0]
         values = {"lane": "-1", "p": "id"}
         columns = [F.expr(f"CAST({values.get(n, 'NULL')} AS {t})").alias(n) for n, t in boundary.columns]
-        return self.spark.range(self.partitions).select(*columns)
+        return self.spark.range(0, self.partitions, 1, 1).select(*columns)
 
     def _epoch(self, wave: int) -> Epoch:
         return Epoch(
@@ -193,13 +195,19 @@ def _diagnostic(problem: Exception) -> Diagnostic | None:
     start = text.find("tidegate.errors.Diagnostic: ")
     if start < 0:
         return None
-    body = text[start:].split(": ", 1)[1]
-    head, *rest = body.split("\n")
-    condition, message = "EVALUATION", head
-    if head.startswith("error[") and "]" in head:
-        condition, message = head[6 : head.index("]")], head.split(": ", 1)[-1]
+    head, *rest = text[start:].split(": ", 1)[1].split("\n")
     advice = next((line.removeprefix("help: ") for line in rest[:4] if line.startswith("help: ")), None)
-    return Diagnostic(condition, message, help=advice)
+    said = _HEAD.match(head)
+    if said is None:
+        return Diagnostic("EVALUATION", head, help=advice)
+    found = Diagnostic(said["condition"], said["message"], help=advice, kind=Kind(said["kind"]))
+    return found.at((int(said["start"]), int(said["end"])) if said["start"] else None)
+
+
+_HEAD = re.compile(
+    r"(?P<kind>[a-z ]+)\[(?P<condition>\w+)\](?: at characters (?P<start>\d+) to (?P<end>\d+))?: (?P<message>.*)"
+)
+"""The first line of a diagnostic that was not located yet: workers do not know the query's text."""
 
 
 def source_names(roots: Mapping[str, Node]) -> set[str]:
