@@ -141,8 +141,7 @@ def _stepped(spec: WindowSequence, times: Sequence[int], t: int) -> tuple[int, i
 def sequence_changes(spec: WindowSequence, times: Sequence[int]) -> set[int]:
     """Every instant at which the sequence may show something else: the moments of windows that gain or lose a row."""
     if not spec.counts_rows:
-        table = timetable(spec)
-        return {m for t in times for m in table.validity(t) if m != time.MAX}
+        return timetable(spec).changes(times)
     points = set(times)
     if isinstance(spec.schedule, Periodic) and spec.schedule.rows:
         return points if spec.rows else points | {spec.bounds(0, 0)[1]}
@@ -150,10 +149,7 @@ def sequence_changes(spec: WindowSequence, times: Sequence[int]) -> set[int]:
     first = _first_instant(spec, kept)
     if first is None:
         return points
-    table = timetable(spec)
-    return points | {
-        m for p in range(1, len(kept) + 1) for m in table.validity_from(first, p) if m != time.MAX
-    }
+    return points | timetable(spec).changes(range(1, len(kept) + 1), first)
 
 
 def session_changes(spec: SessionWindow, times: Sequence[int]) -> set[int]:

@@ -7,7 +7,7 @@ other sequence is tabulated, window by window, as far as the rows reach, and eac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import RLock
@@ -110,15 +110,19 @@ class Timetable:
             result[mine] = np.array(listed, np.int64)[i[mine]]
         return result
 
-    def validity(self, t: int) -> tuple[int, int]:
-        """From when to when a row at t is seen; (MAX, MAX): never. For sequences in which no row has a say."""
-        x = np.array([t], np.int64)
-        return _interval(self.moment(self.shown(x)), self.moment(self.gone(x)))
+    def changes(self, places: Sequence[int], first: int | None = None) -> set[int]:
+        """The moments at which rows at these places (instants or positions) appear or disappear.
 
-    def validity_from(self, first: int, position: int) -> tuple[int, int]:
-        """The same for a row at a position, if upper(0) stands for `first`."""
-        x, begin = np.array([position], np.int64), np.array([first], np.int64)
-        return _interval(self.moment_from(begin, self.shown(x)), self.moment_from(begin, self.gone(x)))
+        `first` is what upper(0) stands for, where rows decide that.
+        """
+        x = np.array(places, np.int64)
+        shown, gone = self.shown(x), self.gone(x)
+        windows = np.unique(np.concatenate([shown[shown < gone], gone[shown < gone]]))
+        if first is None:
+            found = self.moment(windows)
+        else:
+            found = self.moment_from(np.full(len(windows), first, np.int64), windows)
+        return set(found[found != MAX].tolist())
 
     # tabulation -------------------------------------------------------------------------------------------------
 
@@ -225,10 +229,6 @@ def too_many_windows(spec: WindowSequence) -> Diagnostic:
         help="let the sequence begin nearer to its rows (STARTING AT), or use linear bounds and a constant rate",
         kind=Kind.UNSUPPORTED,
     ).at(spec.upper.span)
-
-
-def _interval(start: Ints, end: Ints) -> tuple[int, int]:
-    return (int(start[0]), int(end[0])) if start[0] < end[0] else (MAX, MAX)
 
 
 def _first_above(line: Line, x: Ints) -> Ints:
