@@ -11,6 +11,7 @@ from tidegate.language.binder import BoundQuery, bind
 from tidegate.language.catalog import Catalog, StreamDefinition
 from tidegate.language.dialect import parse
 from tidegate.language.statements import define
+from tidegate.language.syntax import CreateBase, CreateView
 from tidegate.time import MAX, MIN
 from tidegate.types import Row
 
@@ -20,12 +21,13 @@ EPOCHS = ([MAX], [*range(-1, 30), MAX], [3, 4, 9, MAX])
 
 
 class World:
-    """Rows are tuples of the declared columns, in order of arrival."""
+    """The definitions of a script; rows are tuples of the declared columns, in order of arrival."""
 
     def __init__(self, script: str, rows: Mapping[str, Sequence[Row]]) -> None:
         self.catalog = Catalog()
         for statement in parse(script):
-            self.catalog = define(statement, self.catalog, script)
+            if isinstance(statement, (CreateBase, CreateView)):
+                self.catalog = define(statement, self.catalog, script)
         self.sources: dict[str, Source] = {}
         self.frames = {}
         for name, given in rows.items():
