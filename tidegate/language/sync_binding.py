@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.expressions import conjoin, ref, references, span_of, substitute
+from tidegate.algebra.expressions import conjoin, index_of, ref, references, span_of
 from tidegate.algebra.functions import ScalarFunction
 from tidegate.algebra.modify import Clock, Modify, Restrict, Sync
 from tidegate.algebra.now import bounds
@@ -186,7 +186,15 @@ def split_by_unit(
             rest.append(condition)
             continue
         start, end = ranges[place]
-        own[place].append(
-            substitute(condition, lambda i, s=start, e=end: ref(e - s if i == now else i - s))  # type: ignore[misc]
-        )
+        own[place].append(_moved(condition, start, end - start, now))
     return own, rest
+
+
+def _moved(condition: exp.Expression, start: int, width: int, now: int) -> exp.Expression:
+    """Positions counted from `start`, NOW at `width`; each keeps its place in the text."""
+
+    def visit(node: exp.Expression) -> exp.Expression:
+        index = index_of(node)
+        return node if index is None else ref(width if index == now else index - start, node)
+
+    return condition.copy().transform(visit, copy=False)
