@@ -23,6 +23,7 @@ from tidegate.algebra import operators as op
 from tidegate.algebra.expressions import span_of
 from tidegate.algebra.functions import AggregateFunction, ScalarFunction
 from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid, tree
+from tidegate.algebra.properties import properties
 from tidegate.algebra.scalar_types import type_from_sql
 from tidegate.algebra.scalars import compile_scalar
 from tidegate.errors import Diagnostic, did_you_mean
@@ -41,7 +42,7 @@ from tidegate.spark.sinks import Sink, make_sink
 from tidegate.spark.sources import LIVE_ONLY
 from tidegate.spark.typing import ask_spark
 from tidegate.spark.values import infer_columns
-from tidegate.time import MIN
+from tidegate.time import MIN, add
 from tidegate.types import BIGINT, TIMESTAMP, Field, Schema, Type, Value
 
 Progress = Callable[[float], None]
@@ -201,6 +202,9 @@ class Session:
             case syntax.DescribeDefinition():
                 return self.describe(statement.this.name, text, statement)
         query = self.bound_query(statement, text)
+        if query.bound.output and not query.is_live:
+            result = query.run(progress)
+            return result.tagged() if query.bound.output == "STREAMED" else result.latest()
         return query.start(epoch=self.epoch) if query.is_live else query.run(progress)
 
     def query(self, text: str) -> Query:
@@ -327,9 +331,19 @@ class LiveQuery:
 
     @property
     def complete_from(self) -> int | None:
-        """The instant from which the answer is complete; None: from the beginning."""
+        """The instant from which the answer is complete; MIN: from the beginning, None: not known.
+
+        A query that joins a running graph sees the rows from then on; windows must fill before nothing is missing. Rows
+        without a bounded validity (ROWS, UNBOUNDED) never stop to depend on what came before.
+        """
+        plan = next(q.plan for q in self.run.graph.queries() if q.name == self.name)
         since = self.result.since
-        return None if since == MIN else since
+        if since == MIN:
+            return MIN
+        reaches = [properties(n).bounded for n in plan.walk() if isinstance(n, op.Window)]
+        if any(reach is None for reach in reaches):
+            return None
+        return add(since, max((r for r in reaches if r is not None), default=0))
 
     def at(self, instant: int | datetime) -> DataFrame:
         return self.result.at(instant)
@@ -349,8 +363,6 @@ class LiveQuery:
 
     def finish(self) -> None:
         """Take in what the sources hold now and make every answer final: for sources that have an end."""
-        if not self.run.is_active:
-            self.run.drain()
         self.run.finish()
 
     def stop(self) -> None:

@@ -121,7 +121,7 @@ class LiveGraph:
                     help="drop that query, or choose another name or state directory",
                 )
             if known is None:
-                since = self.ledger.latest.upto
+                since = self._complete_from(plan)
                 label = f"{name}~{self.ledger.latest.epoch}"
             else:
                 since, label = known["since"], known["label"]
@@ -129,6 +129,12 @@ class LiveGraph:
             self._queries[name] = query
             self._physical = None
             return query
+
+    def _complete_from(self, plan: Node) -> int:
+        """A new query sees the rows that come from now on: those at or before the newest one seen may be missing."""
+        before = self.ledger.latest
+        seen = [before.sources[s].newest for s in source_names({"": plan}) if s in before.sources]
+        return max([before.upto, *(add(newest, 1) for newest in seen)])
 
     def drop(self, name: str) -> None:
         """Stop a query after the current epoch; its results stay readable."""

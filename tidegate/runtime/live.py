@@ -48,7 +48,10 @@ class LiveRun:
     def drain(self) -> None:
         """Take in what the sources hold now, epoch by epoch, and return."""
         if self._stream is not None:
-            self._stream.processAllAvailable()
+            # The heartbeat always has something to say, so waiting for the running stream would never end.
+            self.stop()
+            self.drain()
+            self.start()
             return
         self._launch(availableNow=True)
         stream = self._stream
@@ -70,9 +73,8 @@ class LiveRun:
 
     def finish(self) -> None:
         """Take in what is there, stop, and make everything final."""
-        if self._stream is not None:
-            self._stream.processAllAvailable()
         self.stop()
+        self.drain()
         self.graph.finish()
 
     @property
