@@ -1,0 +1,75 @@
+"""Window sequences and sessions, live on Spark: random epochs, rows out of order within the slack, several partitions."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.fuzz.kernel_runs import difference
+from tests.language.world import World
+from tidegate.algebra.reference import Arrivals, Reference
+from tidegate.language.catalog import StreamDefinition
+from tidegate.optimizer.driver import optimize
+from tidegate.runtime.engine import Engine
+from tidegate.runtime.verification import signed_rows
+
+SLACK = 4
+DEFINITION = (
+    f"CREATE STREAM S(k STRING, v INT, t BIGINT) SOURCE csv('s') ORDERED BY t WITH (slack = '{SLACK}')"
+)
+
+WINDOWS = {
+    "time by time": "FROM 2*i TO 2*i + 5 EVERY 2",
+    "with a start and a delay": "FROM GREATEST(3*i - 6, 0) TO 3*i EVERY 3 DELAY 2 STARTING AT 7",
+    "not linear": "FROM i - i % 3 TO i + i % 2 EVERY 2",
+    "rows by rows": "PARTITION BY k FROM 3*i + 1 ROWS TO 3*i + 4 ROWS EVERY 3 ROWS",
+    "rows by rows, one partition": "FROM 7*i + 4 ROWS TO 7*(i + 1) ROWS EVERY 7 ROWS",
+    "rows by time": "PARTITION BY k FROM i + 1 ROWS TO i + 2 ROWS EVERY 30",
+    "time by rows": "PARTITION BY k FROM 0 TO 2*i + 8 EVERY 4 ROWS",
+    "aperiodic": "FROM GREATEST(NOW - 8, 0) TO NOW EVERY CASE WHEN NOW % 24 < 12 THEN 2 ELSE 6 END",
+    "procedural": "FOR x = 6 WHILE x < 60 STEP x + x DIV 2 FROM x - 5 TO x",
+    "session": "PARTITION BY k SESSION 5",
+}
+
+
+def stream(dice: random.Random) -> list[tuple[Any, ...]]:
+    """Rows in order of arrival, none more than the slack later than a newer one; a lull lets sessions end."""
+    times = sorted(t for t in (dice.randint(0, 80) for _ in range(90)) if not 30 <= t < 44)
+    rows = [(dice.choice("abc"), p, t) for p, t in enumerate(times)]
+    return sorted(rows, key=lambda row: row[-1] + dice.random() * (SLACK - 1))
+
+
+@pytest.fixture(scope="module")
+def engine(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    return Engine(spark, str(tmp_path_factory.mktemp("windows")), partitions=2)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_live_windows_equal_the_reference(engine: Engine, partitions: int) -> None:
+    dice = random.Random(partitions)
+    rows = stream(dice)
+    world = World().run(DEFINITION)
+    definition = world.catalog.find("S")
+    assert isinstance(definition, StreamDefinition)
+    plans = {
+        name.replace(" ", "_").replace(",", ""): optimize(
+            world.plan(f"SELECT k, COUNT(*) AS n, MIN(v) AS least FROM S WINDOW({window}) GROUP BY k")
+        )[0]
+        for name, window in WINDOWS.items()
+    }
+    run = engine.start(
+        plans, {"S": definition}, graph=f"windows-{partitions}", partitions=partitions, begin=False
+    )
+    rest = list(rows)
+    while rest:
+        take = dice.randint(1, 25)
+        run.graph.advance({"S": rest[:take]})
+        del rest[:take]
+    run.graph.finish()
+    reference = Reference({"S": Arrivals([(row, row[-1]) for row in rows])})
+    for name, plan in plans.items():
+        assert difference(reference, plan, signed_rows(run.result(name), plan.schema)) is None, name
+        assert any(reference.snapshot(plan, t) for t in reference.change_points(plan)), name
