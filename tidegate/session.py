@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
+from tidegate.algebra.changes import result_key
 from tidegate.algebra.expressions import span_of
 from tidegate.algebra.functions import AggregateFunction, ScalarFunction
 from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid, tree
@@ -202,9 +203,8 @@ class Session:
             case syntax.DescribeDefinition():
                 return self.describe(statement.this.name, text, statement)
         query = self.bound_query(statement, text)
-        if query.bound.output and not query.is_live:
-            result = query.run(progress)
-            return result.tagged() if query.bound.output == "STREAMED" else result.latest()
+        if query.bound.output == "COMPLETE" and not query.is_live:
+            return query.run(progress).latest()
         return query.start(epoch=self.epoch) if query.is_live else query.run(progress)
 
     def query(self, text: str) -> Query:
@@ -290,10 +290,14 @@ class Session:
         if run is None:
             run = self.engine.start(
                 {name: query.plan}, query.definitions, query.functions, self.data, {name: sinks}, every,
-                "integers" if query.bound.domain == BIGINT else "timestamps", retention, self._partitions, begin,
+                "integers" if query.bound.domain == BIGINT else "timestamps", retention, self._partitions, False,
             )  # fmt: skip
+            run.graph.keys[name] = query.key
             self._live[query.bound.domain] = run
+            if begin:
+                run.start()
             return LiveQuery(run, name)
+        run.graph.keys[name] = query.key
         fresh = [d for n, d in query.definitions.items() if n not in run.graph.definitions]
         run.graph.definitions.update(query.definitions)
         run.graph.functions.update(query.functions)
@@ -413,7 +417,7 @@ class Query:
     def run(self, progress: Progress | None = None, boundaries: Sequence[int] | None = None) -> Result:
         """The answer over recorded data, to the end of the sources."""
         with self._located():
-            return self.session.engine.run(
+            result = self.session.engine.run(
                 self.name,
                 self.plan,
                 self.definitions,
@@ -422,6 +426,12 @@ class Query:
                 progress,
                 boundaries,
             )
+        return replace(result, key=self.key)
+
+    @property
+    def key(self) -> tuple[int, ...] | None:
+        """Of a STREAMED query, the columns that tell rows of an answer apart, if they are known."""
+        return result_key(self.bound.plan) if self.bound.output == "STREAMED" else None
 
     def at(self, instant: int | datetime) -> DataFrame:
         """The answer over recorded data at one instant."""

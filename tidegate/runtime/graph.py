@@ -94,6 +94,8 @@ class LiveGraph:
         self.retention = retention
         self._clock = clock
         self._queries: dict[str, Query] = {}
+        self.keys: dict[str, tuple[int, ...] | None] = {}
+        """Of STREAMED queries, the columns that tell their rows apart."""
         self._physical: Physical | None = None
         self.lock = threading.RLock()
         self._pace = _Pace()
@@ -159,6 +161,7 @@ class LiveGraph:
             lambda: self.ledger.results,
             lambda: self.ledger.latest,
             query.since,
+            self.keys.get(name),
         )
 
     def time_type(self, plan: Node) -> Type | None:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 import polars as pl
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from tidegate.errors import Diagnostic
@@ -39,6 +39,8 @@ class Result:
     files: Callable[[], Sequence[ResultFile]]
     manifest: Callable[[], Manifest]
     since: int = MIN
+    key: tuple[int, ...] | None = None
+    """Columns that tell rows apart, for a STREAMED answer: a row that takes the place of another is an update."""
 
     @property
     def upto(self) -> int:
@@ -65,7 +67,7 @@ class Result:
         )
 
     def changes(self, since: int | datetime | None = None, until: int | datetime | None = None) -> DataFrame:
-        """What changed, instant by instant: `op` (+ or -), the row, `ts`; only the net effect of an instant.
+        """What changed, instant by instant: `op` (+, -, and of a STREAMED answer u), the row, `ts`; only the net effect.
 
         Within [since, until) if given; never beyond what is final.
         """
@@ -87,7 +89,13 @@ class Result:
             *names, F.col("t").alias("ts"), "d", F.explode(F.expr("sequence(1L, abs(d))")).alias("k")
         )
         op = F.when(F.col("d") > 0, F.lit("+")).otherwise(F.lit("-"))
-        return each.select(op.alias("op"), *self._named(), self._moment("ts").alias("ts"))
+        tagged = each.select(op.alias("op"), *names, "ts")
+        if self.key is not None:
+            same = Window.partitionBy(*(F.col(f"c{i}") for i in self.key), "ts")
+            both = F.size(F.collect_set("op").over(same)) == 2
+            tagged = tagged.withColumn("both", both).filter("op = '+' OR NOT both")
+            tagged = tagged.withColumn("op", F.when(F.col("both"), F.lit("u")).otherwise(F.col("op")))
+        return tagged.select("op", *self._named(), self._moment("ts").alias("ts"))
 
     def at(self, instant: int | datetime) -> DataFrame:
         """The snapshot at an instant, which must be final."""
