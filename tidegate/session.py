@@ -10,7 +10,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -505,22 +506,34 @@ class Query:
         """The user's functions, by name."""
         return {**self.bound.catalog.functions, **self.bound.catalog.aggregates}
 
-    def _located(self) -> _Located:
-        return _Located(self.bound.text)
+    @contextmanager
+    def _located(self) -> Iterator[None]:
+        """Errors that happen while a query runs get the query's text and position."""
+        try:
+            yield
+        except Diagnostic as diagnostic:
+            raise diagnostic.at(_suspect(self.bound.plan, diagnostic.condition)).locate(self.bound.text) from None
 
 
-class _Located:
-    """Errors that happen while a query runs get the query's text and position."""
+_SUSPECTS: dict[str, tuple[type[exp.Expression], ...]] = {
+    "DIVIDE_BY_ZERO": (exp.Div, exp.IntDiv, exp.Mod),
+    "REMAINDER_BY_ZERO": (exp.Mod,),
+    "CAST_INVALID_INPUT": (exp.Cast, exp.TryCast),
+    "CAST_OVERFLOW": (exp.Cast, exp.TryCast),
+    "ARITHMETIC_OVERFLOW": (exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Abs),
+    "INVALID_ARRAY_INDEX": (exp.Bracket,),
+}
+"""Which expressions can have failed with a condition that Spark reports without a place in the query."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
 
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, Diagnostic):
-            error.locate(self.text)
+def _suspect(plan: op.Node, condition: str) -> tuple[int, int] | None:
+    """Where the only expression stands that can have failed so; None if there are several."""
+    expressions = [
+        e for n in plan.walk() for e in (n.expressions if isinstance(n, op.Project) else [getattr(n, "predicate", None)])
+    ]
+    kinds = _SUSPECTS.get(condition, ())
+    found = {span_of(part) for e in expressions if e is not None and kinds for part in e.find_all(*kinds)}
+    return found.pop() if len(found) == 1 else None
 
 
 def _type(returns: str | Type) -> Type:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
@@ -190,11 +191,15 @@ def _collected(frame: DataFrame) -> list[dict[str, Any]]:
 
 
 def _diagnostic(problem: Exception) -> Diagnostic | None:
-    """The diagnostic that a kernel raised in a worker; Spark passes on only its text."""
+    """The diagnostic that a kernel raised in a worker (Spark passes on only its text), or Spark's own complaint as one."""
     text = str(problem)
     start = text.find("tidegate.errors.Diagnostic: ")
     if start < 0:
-        return None
+        condition = problem.getCondition() if isinstance(problem, PySparkException) else None
+        if condition is None or "Traceback" in text:
+            return None
+        message = text.split(" If necessary set")[0].split("SQLSTATE")[0].split("\n")[0]
+        return Diagnostic(condition.split(".")[0], message.removeprefix(f"[{condition}] ").strip())
     head, *rest = text[start:].split(": ", 1)[1].split("\n")
     advice = next((line.removeprefix("help: ") for line in rest[:4] if line.startswith("help: ")), None)
     said = _HEAD.match(head)

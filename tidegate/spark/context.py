@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import tempfile
@@ -49,6 +50,8 @@ def spark_session(
         builder = builder.config("spark.jars.packages", ",".join(packages))
     if verbose:
         return builder.getOrCreate()
+    # PySpark logs every error that it raises, with the Java stack; the exception says it all.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     with _quiet_launch() as log:
         try:
             session = builder.getOrCreate()
