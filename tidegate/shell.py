@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from tidegate.errors import Diagnostic
@@ -28,10 +29,8 @@ class Shell:
         self.show = show
 
     def run(self) -> None:
-        try:
+        with suppress(ImportError):
             import readline  # noqa: F401 - gives input() its line editing
-        except ImportError:
-            pass
         print("Tidegate. Statements end with ;   Type help or quit.")
         pending = ""
         while True:

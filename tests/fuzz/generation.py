@@ -275,8 +275,8 @@ class Generator:
             for _ in range(self.random.choice([1, 1, 2])):
                 mine, theirs = self._column(items, "INT"), self._column(outer, "INT")
                 conditions.append(f"{mine} {self.random.choice(['=', '=', '=', '<', '>=', '<>'])} {theirs}")
-        for _ in range(self.random.choice([0, 0, 1, 1, 2])):
-            conditions.append(self._condition(items, outer, depth))
+        count = self.random.choice([0, 0, 1, 1, 2])
+        conditions += [self._condition(items, outer, depth) for _ in range(count)]
         return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
     def _condition(self, items: list[_Item], outer: list[_Item], depth: int) -> str:

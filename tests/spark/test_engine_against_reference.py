@@ -118,7 +118,7 @@ def test_recorded_equals_the_reference(engine: Engine, seed: int) -> None:
     data = payload(case, dice)
     text = case.tidegate()
     plan = optimize(bind(parse(text)[0], case.catalog, text).plan)[0]
-    boundaries = sorted(dice.sample(range(0, 20), dice.choice([0, 2])))
+    boundaries = sorted(dice.sample(range(20), dice.choice([0, 2])))
     result = engine.run(
         f"r{seed}", plan, definitions(case), data=data, boundaries=[*boundaries, MAX], partitions=dice.choice([1, 5])
     )

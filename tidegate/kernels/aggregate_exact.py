@@ -59,7 +59,7 @@ def _magnitude(limbs: Ints, low: int, high: int, out: Ints) -> bool:
         v = (-limbs[i] if negative else limbs[i]) + carry
         out[i] = v & MASK if i < high else v
         carry = v >> 32
-    return negative
+    return negative  # type: ignore[no-any-return]
 
 
 @compiled

@@ -260,7 +260,7 @@ class ArgumentOf:
     def sweep(self, sweep: Sweep) -> Swept:
         line = sweep.timeline
         value, by = self.aggregation.arguments
-        orders = (Order(f"c{by}", self.aggregation.function == "ARG_MAX"), Order(f"c{value}", nulls_last=True))
+        orders: tuple[Order, ...] = (Order(f"c{by}", self.aggregation.function == "ARG_MAX"), Order(f"c{value}", nulls_last=True))
         if value == by:
             orders = orders[:1]
         events, universe = sweep.ranked((by,), self.aggregation.where, orders, False)
@@ -341,7 +341,8 @@ class Greatest:
 
 
 def _within(values: Ints, type_: pl.DataType) -> bool:
-    bound = {pl.Int8: 7, pl.Int16: 15, pl.Int32: 31}[type(type_)]
+    bounds: dict[type[pl.DataType], int] = {pl.Int8: 7, pl.Int16: 15, pl.Int32: 31}
+    bound = bounds[type(type_)]
     return bool(((values >= -(2**bound)) & (values < 2**bound)).all())
 
 

@@ -104,7 +104,8 @@ class Form(Protocol):
     `accumulators` are the columns it keeps per group; `needs_elements` says that it also reads the live rows.
     """
 
-    needs_elements: bool
+    @property
+    def needs_elements(self) -> bool: ...
 
     @property
     def accumulators(self) -> Mapping[str, pl.DataType]: ...

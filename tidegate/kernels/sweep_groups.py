@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def compiled(function: F) -> F:
     """The function as machine code, kept on disk between runs."""
-    fast: F = njit(cache=True)(function)
-    return fast
+    return cast(F, njit(cache=True)(function))
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Groups:
         if rows.is_empty():
             return np.empty(0, np.int32)
         keys = _comparable(rows.select(self.keys.columns))
-        if self.slots is not None:
+        if self.slots is not None and self.slot_codes is not None:
             values, nulls = integers(keys.to_series())
             found: Ids = _probe(self.slots, self.slot_codes, self.low, self.null_code, values, nulls)
             return found
@@ -114,7 +113,7 @@ def integers(series: pl.Series) -> tuple[Ints, Flags]:
 @compiled
 def _slot(value: int, bits: int) -> int:
     mixed = np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)
-    return np.int64(mixed >> np.uint64(64 - bits))
+    return np.int64(mixed >> np.uint64(64 - bits))  # type: ignore[return-value]
 
 
 @compiled

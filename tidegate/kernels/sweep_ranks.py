@@ -229,8 +229,8 @@ def sweep_quantile(
                 position = (total - 1) * fraction
                 lower = np.int64(np.floor(position))
                 upper = np.int64(np.ceil(position))
-                below = fenwick_find(tree, first, size, lower + 1)
-                above = below if lower == upper else fenwick_find(tree, first, size, upper + 1)
+                below = fenwick_find(tree, first, size, lower + 1)  # type: ignore[arg-type]
+                above = below if lower == upper else fenwick_find(tree, first, size, upper + 1)  # type: ignore[arg-type]
                 out[p] = values[below]
                 if above != below:
                     out[p] = (upper - position) * values[below] + (position - lower) * values[above]
