@@ -80,7 +80,9 @@ def query(name: str) -> NexmarkQuery:
     """A query by name."""
     known = queries()
     if name not in known:
-        raise Diagnostic("UNKNOWN_QUERY", f"there is no query '{name}'", help=did_you_mean(name, list(known), "queries"))
+        raise Diagnostic(
+            "UNKNOWN_QUERY", f"there is no query '{name}'", help=did_you_mean(name, list(known), "queries")
+        )
     return known[name]
 
 

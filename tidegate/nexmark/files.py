@@ -21,17 +21,24 @@ PART = 1_000_000
 Progress = Callable[[float], None]
 
 
-def write_stream(stream: Nexmark, place: Path, form: str = "parquet", progress: Progress | None = None) -> None:
-    """Person, Auction and Bid below `place`, with Q13's table and a note of the settings."""
+def write_stream(
+    stream: Nexmark, place: Path, form: str = "parquet", progress: Progress | None = None, part: int = PART
+) -> None:
+    """Person, Auction and Bid below `place`, `part` events per file, with Q13's table and a note of the settings."""
     done = 0
-    for number, part in enumerate(stream.parts(PART)):
-        for name, table in part.tables.items():
+    for number, some in enumerate(stream.parts(part)):
+        for name, table in some.tables.items():
             _write(table, place / name.lower() / f"part-{number:05}", form)
-        done += part.events
+        done += some.events
         if progress is not None:
             progress(done / stream.events)
     _write(side_table(), place / "side" / "part-00000", form)
-    settings = {"events": stream.events, "seed": stream.seed, "rate": stream.rate, "disorder": stream.disorder}
+    settings = {
+        "events": stream.events,
+        "seed": stream.seed,
+        "rate": stream.rate,
+        "disorder": stream.disorder,
+    }
     (place / "nexmark.json").write_text(json.dumps(settings) + "\n", encoding="utf-8")
 
 
@@ -56,7 +63,9 @@ def _write(table: pa.Table, path: Path, form: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if form == "parquet":
         # row groups small enough that the cores of a machine can share one file
-        pq.write_table(table, f"{path}.parquet", row_group_size=250_000, compression="zstd", compression_level=1)
+        pq.write_table(
+            table, f"{path}.parquet", row_group_size=250_000, compression="zstd", compression_level=1
+        )
     elif form == "csv":
         pyarrow.csv.write_csv(table, f"{path}.csv")
     elif form == "json":
@@ -65,5 +74,7 @@ def _write(table: pa.Table, path: Path, form: str) -> None:
         frame.write_ndjson(f"{path}.json")
     else:
         raise Diagnostic(
-            "FORMAT_UNKNOWN", f"'{form}' is no file format", help=did_you_mean(form, ["parquet", "csv", "json"], "formats")
+            "FORMAT_UNKNOWN",
+            f"'{form}' is no file format",
+            help=did_you_mean(form, ["parquet", "csv", "json"], "formats"),
         )

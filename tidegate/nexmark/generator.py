@@ -103,7 +103,9 @@ class Nexmark:
             "id": lambda: pa.array(FIRST_ID + numbers // CYCLE),
             "name": lambda: _names().take(pa.array(dice.below("name", len(FIRST_NAMES) * len(LAST_NAMES)))),
             "emailAddress": lambda: pc.binary_join_element_wise(
-                _pick(dice, "mailbox", 3, 7), pc.binary_join_element_wise(_pick(dice, "host", 3, 5), "com", "."), "@"
+                _pick(dice, "mailbox", 3, 7),
+                pc.binary_join_element_wise(_pick(dice, "host", 3, 5), "com", "."),
+                "@",
             ),
             "creditCard": lambda: _credit_cards(dice),
             "city": lambda: pa.array(CITIES).take(pa.array(dice.below("city", len(CITIES)))),
@@ -161,7 +163,9 @@ class Nexmark:
         def bidder() -> pa.Array:
             last = numbers // CYCLE
             hot = dice.below("hot bidder", 4) > 0
-            return pa.array(FIRST_ID + np.where(hot, last // HOT * HOT + 1, _cold_person(dice, "bidder", last)))
+            return pa.array(
+                FIRST_ID + np.where(hot, last // HOT * HOT + 1, _cold_person(dice, "bidder", last))
+            )
 
         def channels() -> pa.Array:
             hot = dice.below("hot channel", 2) > 0

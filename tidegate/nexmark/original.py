@@ -52,4 +52,9 @@ def generate(bids: int, seed: int = 1) -> dict[str, pa.Table]:
         "id": pa.array(list(CATEGORIES), pa.int32()),
         "name": pa.array([f"category {c}" for c in CATEGORIES]),
     }
-    return {**three.tables, "Person": pa.table(person), "Item": pa.table(item), "Category": pa.table(category)}
+    return {
+        **three.tables,
+        "Person": pa.table(person),
+        "Item": pa.table(item),
+        "Category": pa.table(category),
+    }

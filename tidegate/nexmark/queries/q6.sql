@@ -1,7 +1,7 @@
 -- The average price of the last 10 auctions that each seller closed with a winner.
+-- An auction is valid while it is open; it closes at the instant at which it stops to be.
 CREATE STREAM Running(id BIGINT NOT NULL, dateTime TIMESTAMP NOT NULL, expires TIMESTAMP NOT NULL)
   SOURCE parquet('$DATA/auction') VALID (dateTime, expires) WITH (slack = '4 seconds');
--- An auction closes at the instant at which it stops to be valid.
 CREATE STREAM Closed AS DSTREAM(SELECT id FROM Running);
 CREATE STREAM Won AS
   SELECT A.id, A.seller, MAX(B.price) AS final

@@ -1,0 +1,43 @@
+"""Tidegate: the query over recorded files, its answer at every instant written to Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from tidegate.nexmark.catalog import query
+from tidegate.nexmark.engines.protocol import serve
+from tidegate.session import Query, connect
+
+
+def prepare(name: str, small: str, cores: int) -> tuple[dict[str, Any], Callable[[str], int]]:
+    spark = connect(master=f"local[{cores}]").spark
+
+    def bound(place: str) -> Query:
+        session = connect(spark=spark)
+        session.function("count_char", lambda text, c: None if text is None else text.count(c), "INT", 2)
+        definitions, text = query(name).statements(place)
+        session.sql(definitions)
+        return session.query(text)
+
+    def run(place: str) -> int:
+        asked = bound(place)
+        result = asked.run()
+        files = [result.storage.path(f.file) for f in result.files() if f.query == result.name]
+        return sum(pq.read_metadata(f.removeprefix("file:")).num_rows for f in files)
+
+    run(small)
+    settings = (
+        "spark.driver.memory",
+        "spark.sql.shuffle.partitions",
+        "spark.sql.execution.arrow.maxRecordsPerBatch",
+    )
+    return {"version": "0.1", "output": "every change, Parquet"} | {
+        s: spark.conf.get(s) for s in settings
+    }, run
+
+
+if __name__ == "__main__":
+    serve(prepare)
