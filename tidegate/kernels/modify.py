@@ -25,6 +25,7 @@ from tidegate.kernels.rows import (
     State,
     Table,
     empty,
+    nearby,
     payload_types,
     replace_latest,
     table,
@@ -100,7 +101,7 @@ class ModifyKernel:
         keys, kept = self._keys, self._kept
         # A sort by time and arrival keeps the rows of a key in order; group numbers make that cheap afterwards.
         touched = chunk.select(keys).unique(maintain_order=True)
-        old = current.join(touched, on=keys, how="semi", nulls_equal=True)
+        old = current.filter(nearby(current, touched, keys)).join(touched, on=keys, how="semi", nulls_equal=True)
         rows = (
             chunk.with_columns(op=self._operations(chunk))
             .join(touched.with_row_index("group"), on=keys, how="left", nulls_equal=True)
