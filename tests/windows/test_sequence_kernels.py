@@ -293,3 +293,27 @@ def test_a_long_stream_of_timestamps_needs_no_listing_of_windows():
     result = TOOLS.play(plan, {"L": TOOLS.raw([((1, "p"), t)])}, [MAX])
     # windows that hold it: [t - 1 s, t + 2 s] and [t - 3 s, t], shown at their ends
     assert [r[1:] for r in result] == [(t, t + 4_000_000, 1)]
+
+
+def test_a_row_that_the_last_row_before_it_has_overtaken_is_an_error():
+    """Window 1, up to 5, is shown by the second row at 2; the third row, at 4, belongs to it."""
+    spec = WindowSequence(formula("0"), formula("4 * c0 + 1"), Periodic(1, True))
+    plan = Window(TOOLS.scan("L", relation=False), spec)
+    frame = TOOLS.raw([((t, "p"), t) for t in (1, 2, 4)])
+    for cuts in ([MAX], [2, 4, MAX]):
+        with pytest.raises(Diagnostic, match="window 1 was shown before its end"):
+            TOOLS.play(plan, {"L": frame}, cuts)
+    legal = TOOLS.raw([((t, "p"), t) for t in (1, 2, 6)])
+    assert TOOLS.bag(TOOLS.play(plan, {"L": legal}, [MAX]), 6) == Counter({(t, "p"): 1 for t in (1, 2, 6)})
+
+
+def test_nothing_is_kept_of_a_session_that_has_ended():
+    program = compile_plan(Window(TOOLS.scan("L", relation=False), SessionWindow(3), (0,)))
+    states = program.initial()
+    states, _ = program.step(states, {"L": TOOLS.raw([((k, "p"), k) for k in (0, 1, 2)])}, 3)
+    (state,) = states.values()
+    assert (state["last"].rows.height, state["open"].rows.height) == (3, 3)
+    states, out = program.step(states, {}, 5)
+    (state,) = states.values()
+    assert sorted(out.select("c0", "ts", "n").rows()) == [(0, 3, -1), (1, 4, -1)]
+    assert state["last"].rows["c0"].to_list() == state["open"].rows["c0"].to_list() == [2]

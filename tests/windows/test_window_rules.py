@@ -188,6 +188,14 @@ def test_corollary_2_usual_sequences_transpose_by_multiples_of_their_rate(a, b):
     assert transposable(rows, 0, rows, 9) is None
 
 
+def test_an_upper_bound_slower_than_the_rate_does_not_transpose():
+    """Landmarks that grow by 1 every 2: the later query's first window ends where no window of the earlier one does."""
+    slow = linear(0, 0, 1, 0, 2)
+    assert transposable(slow, 0, slow, 0) == Transposition(0, 0)
+    assert transposable(slow, 0, slow, 2) is None
+    assert differences(slow, 0, slow, 2, [((t, "p"), t) for t in range(30)])
+
+
 def test_row_windows_transpose_by_the_rows_between():
     window = linear(2, 1, 2, 3, 2, rows=True)
     rows = [((t, "p"), t) for t in range(1, 30)]
