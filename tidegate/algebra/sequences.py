@@ -306,7 +306,9 @@ class WindowSequence:
         if isinstance(schedule, Loop):
             return f"FOR NOW = {schedule.first} WHILE {schedule.proceed} STEP {schedule.step} {bounds}"
         by = " ROWS" if isinstance(schedule, Periodic) and schedule.rows else ""
-        text = f"{bounds} EVERY {schedule.rate}{by}" + (f" DELAY {schedule.delay}{by}" if schedule.delay else "")
+        text = f"{bounds} EVERY {schedule.rate}{by}" + (
+            f" DELAY {schedule.delay}{by}" if schedule.delay else ""
+        )
         return text if self.start is None else f"{text} STARTING AT {self.start}"
 
     def unplaced(self) -> WindowSequence:
