@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test check format fuzz bench lock clean venv
+.PHONY: help run test check format fuzz bench bench-peers lock clean venv
 
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
@@ -19,7 +19,7 @@ export SPARK_LOCAL_HOSTNAME ?= localhost
 WITH_JAVA = java_home=$$(scripts/setup.sh java) && JAVA_HOME=$$java_home
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: venv ## the demonstration
 	@$(WITH_JAVA) $(PYTHON) -m tidegate demo $(ARGS)
@@ -41,8 +41,11 @@ format: venv ## lay out the code and sort its imports
 fuzz: venv ## the property tests, with many fresh random examples (EXAMPLES=2000)
 	@$(WITH_JAVA) HYPOTHESIS_PROFILE=fuzz EXAMPLES=$(or $(EXAMPLES),2000) $(PYTEST) tests/fuzz $(ARGS)
 
-bench: venv ## the benchmarks
-	@$(WITH_JAVA) $(PYTHON) -m tidegate bench $(ARGS)
+bench: venv ## the benchmarks (ARGS="nexmark --queries q1,q5 --events 10M --engines tidegate,flink")
+	@$(WITH_JAVA) $(PYTHON) -m tidegate bench $(or $(ARGS),nexmark)
+
+bench-peers: venv ## the engines that benchmarks compare with, in environments of their own below build/peers
+	@$(WITH_JAVA) $(PYTHON) benchmarks/nexmark_peers.py
 
 lock: ## pin the newest allowed packages (needs uv)
 	@scripts/lock.sh

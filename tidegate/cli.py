@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from tidegate.errors import Diagnostic, internal
+from tidegate.nexmark.commands import bench, nexmark
 
 app = typer.Typer(
     name="tidegate",
@@ -23,6 +24,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(nexmark, name="nexmark")
+app.add_typer(bench, name="bench")
 console = Console()
 errors = Console(stderr=True)
 

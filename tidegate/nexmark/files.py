@@ -63,9 +63,7 @@ def _write(table: pa.Table, path: Path, form: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if form == "parquet":
         # row groups small enough that the cores of a machine can share one file
-        pq.write_table(
-            table, f"{path}.parquet", row_group_size=250_000, compression="zstd", compression_level=1
-        )
+        pq.write_table(table, f"{path}.parquet", row_group_size=250_000, compression="snappy")
     elif form == "csv":
         pyarrow.csv.write_csv(table, f"{path}.csv")
     elif form == "json":

@@ -6,7 +6,7 @@ some precede what they refer to; half of the bids go to one hot auction of each 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -86,12 +86,14 @@ class Nexmark:
         """When an event happens, in whole milliseconds."""
         return self.base_time + numbers * 1_000_000 // self.rate // 1000 * 1000
 
-    def _table(self, kind: str, make: dict[str, object], numbers: Ints, arrivals: Ints) -> pa.Table:
+    def _table(
+        self, make: Mapping[str, Callable[[], pa.Array] | None], numbers: Ints, arrivals: Ints
+    ) -> pa.Table:
         times = {"dateTime": self._time(numbers), "arrival": self._time(arrivals)}
         columns = {}
-        for name in [*make, "arrival"]:
+        for name, values in {**make, "arrival": None}.items():
             if self.columns is None or name in self.columns:
-                columns[name] = pa.array(times[name], _TIME) if name in times else make[name]()  # type: ignore[operator]
+                columns[name] = pa.array(times[name], _TIME) if values is None else values()
         return pa.table(columns)
 
     @cached_property
@@ -114,7 +116,7 @@ class Nexmark:
             # what a row holds besides: id, time, and texts of about these lengths
             "extra": lambda: _padding(self.seed, dice, "person", 8 + 8 + 12 + 12 + 19 + 9 + 2),
         }
-        return self._table("person", make, numbers, arrivals)
+        return self._table(make, numbers, arrivals)
 
     @cached_property
     def auction(self) -> pa.Table:
@@ -146,7 +148,7 @@ class Nexmark:
             "category": lambda: pa.array(FIRST_CATEGORY + dice.below("category", CATEGORIES)),
             "extra": lambda: _padding(self.seed, dice, "auction", 8 * 7 + 12 + 52),
         }
-        return self._table("auction", make, numbers, arrivals)
+        return self._table(make, numbers, arrivals)
 
     @cached_property
     def bid(self) -> pa.Table:
@@ -181,7 +183,7 @@ class Nexmark:
             "dateTime": None,
             "extra": lambda: _padding(self.seed, dice, "bid", 8 * 4),
         }
-        return self._table("bid", make, numbers, arrivals)
+        return self._table(make, numbers, arrivals)
 
     @property
     def tables(self) -> dict[str, pa.Table]:

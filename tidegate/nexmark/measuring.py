@@ -85,7 +85,7 @@ def measure(
             used = processor_seconds(process.pid) - before
             settings = tuple((k, str(v)) for k, v in first["ready"].items())
             return Run(engine, query, seconds, used, peak.stop(), rows, settings)
-        except EngineFailed as failure:
+        except EngineError as failure:
             return Run(engine, query, refused=f"failed: {failure}")
         finally:
             watchdog.cancel()
@@ -96,7 +96,7 @@ def measure(
             process.stdout.close()
 
 
-class EngineFailed(Exception):
+class EngineError(Exception):
     """The engine's program ended without an answer."""
 
 
@@ -108,7 +108,7 @@ def _answer(process: subprocess.Popen[str], log: Any) -> dict[str, Any]:
         log.seek(0)
         lines = [text.strip() for text in log.read().splitlines() if text.strip()]
         told = [text for text in lines if "Error" in text or "Exception" in text]
-        raise EngineFailed((told or lines or ["no message"])[-1][:300])
+        raise EngineError((told or lines or ["no message"])[-1][:300])
     found: dict[str, Any] = json.loads(line)
     return found
 

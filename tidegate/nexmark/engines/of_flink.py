@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from tidegate.nexmark.engines.protocol import serve
@@ -104,36 +105,45 @@ QUERIES = {
 def prepare(name: str, small: str, cores: int) -> tuple[dict[str, Any], Callable[[str], int]]:
     if name not in QUERIES:
         raise NotImplementedError("not written for Flink")
-    from pyflink.common import Configuration
-    from pyflink.table import EnvironmentSettings, TableEnvironment
-    from pyflink.version import __version__
+    table_api, version = import_module("pyflink.table"), import_module("pyflink.version").__version__
+    configure = import_module("pyflink.common").Configuration
 
     settings = {**SETTINGS, "parallelism.default": str(cores), "taskmanager.numberOfTaskSlots": str(cores)}
     jars = ";".join(f"file://{p}" for p in os.environ["NEXMARK_FLINK_JARS"].split(os.pathsep))
 
+    def quoted(sql: str) -> str:
+        return sql.replace("dateTime", "`dateTime`")  # a reserved word of Flink's
+
     def run(place: str) -> int:
-        configuration = Configuration()
+        configuration = configure()
         for key, value in {**settings, "pipeline.jars": jars, "pipeline.classpaths": jars}.items():
             configuration.set_string(key, value)
         environment = (
-            EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(configuration).build()
+            table_api.EnvironmentSettings.new_instance()
+            .in_streaming_mode()
+            .with_configuration(configuration)
+            .build()
         )
-        tables = TableEnvironment.create(environment)
+        tables = table_api.TableEnvironment.create(environment)
         for table, columns in _COLUMNS.items():
             tables.execute_sql(
-                f"CREATE TABLE {table} ({columns}, WATERMARK FOR dateTime AS dateTime - INTERVAL '4' SECOND) "
-                f"WITH ('connector' = 'filesystem', 'path' = 'file://{place}/{table}', 'format' = 'parquet', "
+                quoted(
+                    f"CREATE TABLE {table} ({columns}, WATERMARK FOR dateTime AS dateTime - INTERVAL '4' SECOND) "
+                )
+                + f"WITH ('connector' = 'filesystem', 'path' = 'file://{place}/{table}', 'format' = 'parquet', "
                 "'parquet.utc-timezone' = 'true')"
             )
         counted = os.environ.get("NEXMARK_FLINK_COUNT")
         if counted:
-            with tables.execute_sql(QUERIES[name]).collect() as rows:
+            with tables.execute_sql(quoted(QUERIES[name])).collect() as rows:
                 return sum(1 for _ in rows)
-        tables.execute_sql(f"CREATE TABLE nowhere WITH ('connector' = 'blackhole') AS {QUERIES[name]}").wait()
+        tables.execute_sql(
+            f"CREATE TABLE nowhere WITH ('connector' = 'blackhole') AS {quoted(QUERIES[name])}"
+        ).wait()
         return 0
 
     run(small)
-    return {"version": __version__, "output": "every change, thrown away"} | settings, run
+    return {"version": version, "output": "every change, thrown away"} | settings, run
 
 
 if __name__ == "__main__":
