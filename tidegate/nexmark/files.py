@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from time import process_time
 
 import polars as pl
 import pyarrow as pa
@@ -23,12 +24,19 @@ Progress = Callable[[float], None]
 
 def write_stream(
     stream: Nexmark, place: Path, form: str = "parquet", progress: Progress | None = None, part: int = PART
-) -> None:
-    """Person, Auction and Bid below `place`, `part` events per file, with Q13's table and a note of the settings."""
-    done = 0
+) -> tuple[float, float]:
+    """Person, Auction and Bid below `place`, `part` events per file, with Q13's table and a note of the settings.
+
+    Returns the processor seconds spent on generating and on writing.
+    """
+    done, made, written = 0, 0.0, 0.0
     for number, some in enumerate(stream.parts(part)):
-        for name, table in some.tables.items():
+        began = process_time()
+        tables = some.tables
+        generated = process_time()
+        for name, table in tables.items():
             _write(table, place / name.lower() / f"part-{number:05}", form)
+        made, written = made + generated - began, written + process_time() - generated
         done += some.events
         if progress is not None:
             progress(done / stream.events)
@@ -40,6 +48,7 @@ def write_stream(
         "disorder": stream.disorder,
     }
     (place / "nexmark.json").write_text(json.dumps(settings) + "\n", encoding="utf-8")
+    return made, written
 
 
 def write_original(bids: int, place: Path, seed: int = 1, form: str = "parquet") -> None:
