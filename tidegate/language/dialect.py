@@ -474,9 +474,10 @@ def text_of(node: exp.Expression) -> str:
     """A syntax tree as text.
 
     >>> text_of(parse("select a from S window(rows 3 slide 2) as s")[0])
-    'SELECT a FROM S AS WINDOW(ROWS 3 SLIDE 2) s'
+    'SELECT a FROM S WINDOW(ROWS 3 SLIDE 2) s'
     """
-    return node.sql(dialect=Tidegate)
+    # sqlglot puts AS before whatever stands in an alias's place
+    return node.sql(dialect=Tidegate).replace(" AS WINDOW(", " WINDOW(")
 
 
 def parse(text: str) -> list[exp.Expression]:
