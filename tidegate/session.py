@@ -21,9 +21,11 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
+from tidegate.algebra import synchronization
 from tidegate.algebra.changes import result_key
 from tidegate.algebra.expressions import span_of
 from tidegate.algebra.functions import AggregateFunction, ScalarFunction
+from tidegate.algebra.modify import Sync
 from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid, tree
 from tidegate.algebra.properties import properties
 from tidegate.algebra.scalar_types import type_from_sql
@@ -498,6 +500,8 @@ class Query:
         parts = ["== Logical plan", tree(self.bound.plan)]
         if self.optimized[1]:
             parts += ["", "== Rules", *(str(f) for f in self.optimized[1]), "", "== Optimized plan", tree(self.plan)]
+        if any(isinstance(n, Sync) for n in self.bound.plan.walk()):
+            parts += ["", "== Synchronization", synchronization.describe(self.bound.plan)]
         parts += ["", "== Stages", self.session.engine.explain(self.name, self.plan, self.functions)]
         return "\n".join(parts)
 
