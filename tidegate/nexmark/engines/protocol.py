@@ -30,8 +30,8 @@ def serve(prepare: Callable[[str, str, int], tuple[dict[str, Any], Callable[[str
         say(refused=str(reason))
         return
     say(ready=settings)
-    sys.stdin.readline()
-    say(rows=run(data))
+    if sys.stdin.readline():  # otherwise nobody measures any more
+        say(rows=run(data))
     sys.stdin.readline()
     answers.close()
     os._exit(0)  # engines may take their time to stop; nothing is left to be kept
