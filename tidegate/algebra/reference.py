@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
+from sqlglot import exp
+
 from tidegate import time
 from tidegate.algebra import operators as op
 from tidegate.algebra import sync_meaning
 from tidegate.algebra.aggregates import Bag, aggregate, order_key, row_key
 from tidegate.algebra.functions import AggregateFunction, ScalarFunction
-from tidegate.algebra.scalars import compile_scalar
+from tidegate.algebra.scalars import compile_scalar, is_supported
 from tidegate.algebra.sequence_meaning import (
     sequence_changes,
     session_changes,
@@ -30,7 +32,7 @@ from tidegate.algebra.sequence_meaning import (
 from tidegate.algebra.sequences import SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow
 from tidegate.errors import Diagnostic, internal
-from tidegate.types import Row
+from tidegate.types import Row, Schema, Value
 
 PhysicalRow = tuple[Row, int, int, int]
 """(e, ts, te, n): e is valid n times at every t with ts <= t < te."""
@@ -94,6 +96,8 @@ class Reference:
     sources: Mapping[str, Source]
     functions: Mapping[str, ScalarFunction] = field(default_factory=dict)
     aggregates: Mapping[str, AggregateFunction] = field(default_factory=dict)
+    scalar: Callable[[exp.Expression, Schema, Iterable[Row]], Callable[[Row], Value]] | None = None
+    """Evaluates what `compile_scalar` cannot; it is told which rows will be asked for."""
     _snapshots: dict[tuple[op.Node, int], Bag] = field(default_factory=dict)
     _points: dict[op.Node, list[int]] = field(default_factory=dict)
     _arrivals: dict[op.Node, Arrivals | None] = field(default_factory=dict)
@@ -129,12 +133,20 @@ class Reference:
         result += [(e, since, time.MAX, n) for e, (since, n) in current.items()]
         return sorted(result, key=lambda r: (r[1], r[2], row_key(r[0])))
 
-    def predicate(self, node: op.Filter | op.Join) -> Callable[[Row], bool]:
+    def predicate(self, node: op.Filter | op.Join, rows: Iterable[Row]) -> Callable[[Row], bool]:
         if node.predicate is None:
             return lambda _: True
         schema = node.pair_schema if isinstance(node, op.Join) else node.input.schema
-        evaluate = compile_scalar(node.predicate, schema, self.functions)
+        evaluate = self.compiled(node.predicate, schema, rows)
         return lambda row: evaluate(row) is True
+
+    def compiled(
+        self, expression: exp.Expression, schema: Schema, rows: Iterable[Row] = ()
+    ) -> Callable[[Row], Value]:
+        """The function of a row that an expression stands for."""
+        if self.scalar is not None and not is_supported(expression, self.functions):
+            return self.scalar(expression, schema, rows)
+        return compile_scalar(expression, schema, self.functions)
 
     def arrivals(self, plan: op.Node) -> Arrivals | None:
         """A raw stream, or filters and maps of one: its rows in order of arrival. None for anything else."""
@@ -152,9 +164,9 @@ class Reference:
         if beneath is None:
             return None
         if isinstance(plan, op.Filter):
-            keep = self.predicate(plan)
+            keep = self.predicate(plan, [e for e, _ in beneath.rows])
             return Arrivals([(e, t) for e, t in beneath.rows if keep(e)])
-        mapping = _mapping(self, plan)
+        mapping = _mapping(self, plan, [e for e, _ in beneath.rows])
         return Arrivals([(mapping(e), t) for e, t in beneath.rows])
 
     def segments(self, plan: op.Node) -> list[tuple[int, int, Bag]]:
@@ -253,21 +265,23 @@ def _one_row(self: Reference, node: op.OneRow, t: int) -> Bag:
 
 def _filter(self: Reference, node: op.Filter, t: int) -> Bag:
     """{(e, n) | p(e) is true}"""
-    keep = self.predicate(node)
-    return Counter({e: n for e, n in self.snapshot(node.input, t).items() if keep(e)})
+    rows = self.snapshot(node.input, t)
+    keep = self.predicate(node, rows)
+    return Counter({e: n for e, n in rows.items() if keep(e)})
 
 
 def _project(self: Reference, node: op.Project, t: int) -> Bag:
     """{(f(e), sum of n)}"""
-    mapping = _mapping(self, node)
+    rows = self.snapshot(node.input, t)
+    mapping = _mapping(self, node, rows)
     result: Bag = Counter()
-    for e, n in self.snapshot(node.input, t).items():
+    for e, n in rows.items():
         result[mapping(e)] += n
     return result
 
 
-def _mapping(self: Reference, node: op.Project) -> Callable[[Row], Row]:
-    columns = [compile_scalar(e, node.input.schema, self.functions) for e in node.expressions]
+def _mapping(self: Reference, node: op.Project, rows: Iterable[Row]) -> Callable[[Row], Row]:
+    columns = [self.compiled(e, node.input.schema, rows) for e in node.expressions]
     return lambda row: tuple(column(row) for column in columns)
 
 
@@ -279,7 +293,7 @@ def _union_all(self: Reference, node: op.UnionAll, t: int) -> Bag:
 def _join(self: Reference, node: op.Join, t: int) -> Bag:
     """{(e1 o e2, n * m) | p(e1 o e2)}; outer joins pad rows without a partner, semi and anti keep or drop them."""
     left, right = self.snapshot(node.left, t), self.snapshot(node.right, t)
-    matches = self.predicate(node)
+    matches = self.predicate(node, (a + b for a in left for b in right))
     pairs = [(a, b) for a in left for b in right if matches(a + b)]
     partnered = {a for a, _ in pairs}
     if node.kind in ("semi", "anti"):

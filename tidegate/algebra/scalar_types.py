@@ -14,7 +14,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from tidegate.algebra.expressions import index_of, span_of
+from tidegate.algebra.expressions import index_of, ref, span_of
 from tidegate.algebra.functions import ScalarFunction
 from tidegate.algebra.scalar_calls import FUNCTIONS, Call, call_of, is_nondeterministic, nondeterministic
 from tidegate.algebra.scalar_coercion import (
@@ -40,6 +40,7 @@ from tidegate.types import (
     INTERVAL,
     STRING,
     VOID,
+    Field,
     Schema,
     Type,
     Value,
@@ -157,7 +158,7 @@ class _Resolver:
             if is_nondeterministic(part):
                 raise _located(nondeterministic(part), part)
         if self.ask is not None:
-            typed = self.ask(node, self.schema)
+            typed = self.ask(*self._without_user_functions(node))
             return Resolved("ASKED", typed.type, typed.nullable, node)
         if isinstance(node, (exp.Anonymous, exp.Func)):
             name = node.name if isinstance(node, exp.Anonymous) else node.sql("spark").partition("(")[0]
@@ -166,6 +167,21 @@ class _Resolver:
             raise failure("UNKNOWN_FUNCTION", f"there is no function '{name}'", node, help)
         message = f"{node.sql('spark')} is not a scalar expression of the built-in set"
         raise _located(unsupported(message), node)
+
+    def _without_user_functions(self, node: exp.Expression) -> tuple[exp.Expression, Schema]:
+        """The expression over more columns, with one in the place of each call that only the user can type."""
+        schema = list(self.schema)
+        known = len(schema)
+
+        def visit(part: exp.Expression) -> exp.Expression:
+            user = self._user_function(part)
+            if user is None:
+                return part
+            schema.append(Field("", user.type, user.nullable))
+            return ref(len(schema) - 1, part)
+
+        found = node.copy().transform(visit, copy=False)
+        return (found, tuple(schema)) if len(schema) > known else (node, self.schema)
 
     def _call(self, call: Call, node: exp.Expression) -> Resolved:
         args = tuple(self.visit(a) for a in call.args)

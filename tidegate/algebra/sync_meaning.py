@@ -16,7 +16,6 @@ from tidegate.algebra.aggregates import Bag
 from tidegate.algebra.modify import Anomaly, Clock, Modify, Restrict, Sync, point_column, replay
 from tidegate.algebra.now import bounds
 from tidegate.algebra.points import points_of
-from tidegate.algebra.scalars import compile_scalar
 from tidegate.errors import Diagnostic, internal
 from tidegate.types import Value
 
@@ -65,7 +64,7 @@ def sync(self: Reference, node: Sync, t: int) -> Bag:
 
 def restrict(self: Reference, node: Restrict, t: int) -> Bag:
     """{e | p(e, t)}"""
-    holds = compile_scalar(node.predicate, node.predicate_schema, self.functions)
+    holds = self.compiled(node.predicate, node.predicate_schema)
     now = _moment(t, node.timestamps)
     return Counter({e: n for e, n in self.snapshot(node.input, t).items() if holds((*e, now)) is True})
 
@@ -144,7 +143,7 @@ def _first(self: Reference, points: op.Node, at: int) -> list[int]:
 
 def _limits(self: Reference, node: Restrict) -> Iterator[int]:
     for bound in bounds(node.predicate, len(node.input.schema)):
-        value = compile_scalar(bound.expression, node.input.schema, self.functions)
+        value = self.compiled(bound.expression, node.input.schema)
         rows = {e for at in self.change_points(node.input) for e in self.snapshot(node.input, at)}
         for e in rows:
             said = value(e)

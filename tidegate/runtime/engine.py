@@ -21,8 +21,10 @@ from tidegate.runtime.recorded import Recording
 from tidegate.runtime.results import Result
 from tidegate.runtime.state import Ledger
 from tidegate.spark.context import cores
+from tidegate.spark.outsourcing import outsource
 from tidegate.spark.sinks import Sink
 from tidegate.spark.storage import Storage
+from tidegate.spark.typing import ask_spark
 from tidegate.types import Type
 
 
@@ -71,6 +73,7 @@ class Engine:
         partitions: int | None = None,
     ) -> dict[str, Result]:
         """The answers to several queries at once: sources are read once, equal sub-plans are computed once."""
+        plans = {n: self.prepared(p, functions or {}) for n, p in plans.items()}
         graph = physical([Group("run", plans)], functions or {})
         used = _used(plans, definitions)
         label = next(iter(plans)) if len(plans) == 1 else "all"
@@ -133,7 +136,12 @@ class Engine:
 
     def explain(self, name: str, plan: Node, functions: Mapping[str, Any] | None = None) -> str:
         """The stages a plan would run in."""
-        return physical([Group(name, {name: plan})], functions or {}).describe()
+        prepared = self.prepared(plan, functions or {})
+        return physical([Group(name, {name: prepared})], functions or {}).describe()
+
+    def prepared(self, plan: Node, functions: Mapping[str, Any]) -> Node:
+        """The plan as it runs: what kernels cannot evaluate is Spark's."""
+        return outsource(plan, functions, ask_spark(lambda: self.spark))
 
 
 def time_type(definitions: Mapping[str, StreamDefinition]) -> Type | None:

@@ -28,9 +28,11 @@ from tidegate.runtime.jobs import Group, Job, Physical, physical, source_names
 from tidegate.runtime.results import Result
 from tidegate.runtime.state import Ledger, Manifest, SourceProgress, after
 from tidegate.spark.exchange import Feed
+from tidegate.spark.outsourcing import outsource
 from tidegate.spark.sinks import Sink
 from tidegate.spark.sources import RawStream, read_recorded
 from tidegate.spark.storage import Storage
+from tidegate.spark.typing import ask_spark
 from tidegate.time import MAX, MIN, add
 from tidegate.types import Schema, Type
 
@@ -114,6 +116,7 @@ class LiveGraph:
                         f"there is no stream '{source}'",
                         help=did_you_mean(source, list(self.definitions), "streams"),
                     )
+            plan = outsource(plan, self.functions, ask_spark(lambda: self.spark))
             mark = fingerprint(name, plan, self.functions)
             known = self.ledger.latest.queries.get(name)
             if known is not None and known["fingerprint"] != mark:

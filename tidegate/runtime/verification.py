@@ -8,22 +8,29 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import polars as pl
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+from sqlglot import exp
 
 from tidegate.algebra import operators as op
+from tidegate.algebra.expressions import ref, references, substitute
 from tidegate.algebra.functions import AggregateFunction, ScalarFunction
 from tidegate.algebra.reference import Arrivals, PhysicalRow, Reference, Source, Validity, snapshot
-from tidegate.kernels.rows import from_arrow, to_rows
+from tidegate.algebra.scalars import compile_scalar
+from tidegate.kernels.rows import column_from_values, from_arrow, to_arrow, to_rows
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.results import Result
+from tidegate.spark.outsourcing import layers
 from tidegate.spark.sources import read_recorded
+from tidegate.spark.typing import ask_spark
+from tidegate.spark.values import ddl
 from tidegate.time import MAX, to_datetime
-from tidegate.types import TIMESTAMP, Row, Schema, Value
+from tidegate.types import TIMESTAMP, Field, Row, Schema, Type, Value
 
 Progress = Callable[[float], None]
 
@@ -83,7 +90,10 @@ def verify(
 ) -> Verification:
     """Compare a finished answer with the reference at all change points, or at a sample of `instants` many."""
     reference = Reference(
-        {name: _source(spark, d, data.get(name)) for name, d in definitions.items()}, scalars, aggregates
+        {name: _source(spark, d, data.get(name)) for name, d in definitions.items()},
+        scalars,
+        aggregates,
+        SparkScalars(spark, scalars),
     )
     answer = signed_rows(result, plan.schema)
     points = {*reference.change_points(plan), *(p for _, ts, te, _ in answer for p in (ts, te) if p != MAX)}
@@ -101,6 +111,93 @@ def verify(
         if progress is not None:
             progress(done / len(chosen))
     return Verification(len(chosen), len(points), None, result.time_type == TIMESTAMP)
+
+
+class SparkScalars:
+    """Scalar expressions as Spark evaluates them; equal arguments are computed once, announced rows all at once."""
+
+    def __init__(self, spark: SparkSession, functions: Mapping[str, ScalarFunction]) -> None:
+        self._spark = spark
+        self._functions = functions
+        self._known: dict[tuple[exp.Expression, Schema], _Layered] = {}
+
+    def __call__(
+        self, expression: exp.Expression, schema: Schema, rows: Iterable[Row] = ()
+    ) -> Callable[[Row], Value]:
+        """The function of a row that an expression stands for; `rows` will be asked for."""
+        key = (expression, schema)
+        if key not in self._known:
+            self._known[key] = self._layered(expression, schema)
+        self._known[key].announce(rows)
+        return self._known[key]
+
+    def _layered(self, expression: exp.Expression, schema: Schema) -> _Layered:
+        added, (last,) = layers([expression], schema, self._functions, ask_spark(lambda: self._spark))
+        steps: list[_Asked | Callable[[Row], Value]] = []
+        for layer in added:
+            for e, f in zip(layer.expressions, layer.fields, strict=True):
+                asked = _Asked(self._spark, e, schema, f) if layer.by_spark else None
+                steps.append(asked or compile_scalar(e, schema, self._functions))
+            schema = (*schema, *layer.fields)
+        return _Layered(tuple(steps), compile_scalar(last, schema, self._functions))
+
+
+@dataclass(frozen=True)
+class _Layered:
+    """Computed columns one after the other, then the expression over all of them."""
+
+    steps: tuple[_Asked | Callable[[Row], Value], ...]
+    last: Callable[[Row], Value]
+
+    def announce(self, rows: Iterable[Row]) -> None:
+        known = list(rows)
+        for step in self.steps:
+            if isinstance(step, _Asked):
+                step.announce(known)
+            known = [(*row, step(row)) for row in known]
+
+    def __call__(self, row: Row) -> Value:
+        for step in self.steps:
+            row = (*row, step(row))
+        return self.last(row)
+
+
+class _Asked:
+    """An expression that Spark evaluates, with the answers so far."""
+
+    def __init__(self, spark: SparkSession, expression: exp.Expression, schema: Schema, made: Field) -> None:
+        used = sorted(references(expression))
+        self._spark, self._used, self._made = spark, used, made
+        self._schema = tuple(schema[i] for i in used)
+        self._text = substitute(expression, lambda i: ref(used.index(i))).sql(dialect="spark")
+        self._answers: dict[Row, Value] = {}
+
+    def __call__(self, row: Row) -> Value:
+        values = tuple(row[i] for i in self._used)
+        if values not in self._answers:
+            self.announce([row])
+        return self._answers[values]
+
+    def announce(self, rows: Iterable[Row]) -> None:
+        asked = dict.fromkeys(tuple(row[i] for i in self._used) for row in rows)
+        new = [values for values in asked if values not in self._answers]
+        if not new:
+            return
+        columns = [
+            column_from_values(f"c{i}", [values[i] for values in new], f.type) for i, f in enumerate(self._schema)
+        ]
+        number = pl.Series("n", range(len(new)), dtype=pl.Int64)
+        frame = self._spark.createDataFrame(to_arrow(pl.DataFrame([*columns, number])))
+        casts = [f"CAST({_sparked(i, f.type)} AS {ddl(f.type)}) AS c{i}" for i, f in enumerate(self._schema)]
+        found = frame.selectExpr(*casts, "n").selectExpr(f"{self._text} AS c0", "0L AS ts", "0L AS te", "n")
+        answers = from_arrow(found.toArrow(), (self._made,)).sort("n")
+        for values, (answer,) in zip(new, to_rows(answers, (self._made,)), strict=True):
+            self._answers[values] = answer
+
+
+def _sparked(column: int, type_: Type) -> str:
+    """Kernels hold a MAP as a list of pairs."""
+    return f"map_from_entries(c{column})" if type_.name == "MAP" else f"c{column}"
 
 
 class _Timeline:

@@ -9,14 +9,14 @@ twice still runs once. Lane -1 carries messages to the driver (`meta`) and rows 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from sqlglot import exp
 
 from tidegate.algebra.expressions import index_of, references, substitute
-from tidegate.spark.stages import SourceRows, Stage, StageInput
+from tidegate.spark.stages import SourceRows, Stage, StageInput, StageRows
 from tidegate.spark.values import ddl
 from tidegate.time import MAX, MIN
 from tidegate.types import Type
@@ -38,6 +38,14 @@ class Lane:
     """The positions that travel."""
     time_columns: tuple[int, ...]
     """Positions that equal the row's time and are made from `ts` on arrival."""
+    given: tuple[int, ...] = ()
+    """The columns that the stage before emits, where Spark makes the travelling ones of them."""
+
+    @property
+    def made(self) -> StageRows | None:
+        """Where Spark maps the rows on their way: what it makes of them."""
+        origin = self.input.origin
+        return origin if isinstance(origin, StageRows) and origin.expressions is not None else None
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,8 @@ class Boundary:
     """Rows carry `n`: not all lanes come from sources."""
     order: bool
     """Rows carry their order of arrival."""
+    given: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """Lane -> the slots of the columns that Spark reads to make the travelling ones."""
 
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
@@ -88,7 +98,11 @@ def lanes_of(stages: Sequence[Stage], first: int = 0) -> tuple[Lane, ...]:
             else:
                 born = stages[origin.stage].wave
             moving = tuple(sorted(entry.needed - set(times)))
-            lanes.append(Lane(first + len(lanes), stage.number, entry, born, stage.wave, moving, times))
+            given: tuple[int, ...] = ()
+            if isinstance(origin, StageRows) and origin.expressions is not None:
+                made = origin.expressions
+                given = tuple(sorted({c for i in moving for c in references(made[i])}))
+            lanes.append(Lane(first + len(lanes), stage.number, entry, born, stage.wave, moving, times, given))
     return tuple(lanes)
 
 
@@ -101,16 +115,29 @@ def boundaries(lanes: Sequence[Lane]) -> tuple[Boundary, ...]:
 def _boundary(wave: int, lanes: Sequence[Lane]) -> Boundary:
     slots: list[Type] = []
     places: dict[int, tuple[int, ...]] = {}
+    given: dict[int, tuple[int, ...]] = {}
+
+    def take(type_: Type, taken: list[int]) -> int:
+        place = next((i for i, t in enumerate(slots) if t == type_ and i not in taken), len(slots))
+        if place == len(slots):
+            slots.append(type_)
+        taken.append(place)
+        return place
+
     for lane in lanes:
         taken: list[int] = []
+        copies: dict[int, int] = {}
+        made = lane.made if wave == lane.born + 1 else None
+        if made is not None:
+            given[lane.number] = tuple(take(made.given[c].type, taken) for c in lane.given)
+            copies = dict(zip(lane.given, given[lane.number], strict=True))
+        found = []
         for column in lane.columns:
-            type_ = lane.input.schema[column].type
-            free = (i for i, t in enumerate(slots) if t == type_ and i not in taken)
-            place = next(free, len(slots))
-            if place == len(slots):
-                slots.append(type_)
-            taken.append(place)
-        places[lane.number] = tuple(taken)
+            # A column that is only passed on stays in its slot; a second copy of it needs one of its own.
+            copied = None if made is None else index_of(_expressions(made)[column])
+            place = None if copied is None else copies.pop(copied, None)
+            found.append(take(lane.input.schema[column].type, taken) if place is None else place)
+        places[lane.number] = tuple(found)
     return Boundary(
         wave,
         tuple(lanes),
@@ -119,7 +146,13 @@ def _boundary(wave: int, lanes: Sequence[Lane]) -> Boundary:
         ends=any(not x.input.raw for x in lanes),
         counts=any(x.born > 0 for x in lanes),
         order=any(x.input.ordered for x in lanes),
+        given=given,
     )
+
+
+def _expressions(made: StageRows) -> tuple[exp.Expression, ...]:
+    assert made.expressions is not None
+    return made.expressions
 
 
 # Spark's side.
@@ -205,8 +238,9 @@ def one_row(spark: SparkSession, lanes: Sequence[Lane], boundary: Boundary, part
 
 
 def hand_over(frame: DataFrame, boundary: Boundary, partitions: int) -> DataFrame:
-    """Rows that a wave emitted, each with the partition of its next stage."""
+    """Rows that a wave emitted, each with what Spark makes of it and with the partition of its next stage."""
     fresh = [x for x in boundary.lanes if x.born == boundary.wave - 1 and x.born > 0]
+    frame = _mapped(frame, fresh, boundary)
     places = {}
     for lane in fresh:
         slots = dict(zip(lane.columns, boundary.places[lane.number], strict=True))
@@ -216,6 +250,25 @@ def hand_over(frame: DataFrame, boundary: Boundary, partitions: int) -> DataFram
         text = " ".join(f"WHEN {number} THEN {place}" for number, place in places.items())
         frame = frame.withColumn("p", F.expr(f"CAST(CASE lane {text} ELSE coalesce(p, 0) END AS INT)"))
     return _broadcast(frame, fresh, partitions)
+
+
+def _mapped(frame: DataFrame, lanes: Sequence[Lane], boundary: Boundary) -> DataFrame:
+    """Columns that only Spark can compute, in their slots."""
+    whens: dict[int, str] = {}
+    for lane in lanes:
+        if lane.made is None:
+            continue
+        read = dict(zip(lane.given, boundary.given[lane.number], strict=True))
+        names = tuple(f"s{read[c]}" if c in read else "NULL" for c in range(len(lane.made.given)))
+        for column, slot in zip(lane.columns, boundary.places[lane.number], strict=True):
+            if slot not in read.values():
+                text = _sql(_expressions(lane.made)[column], names)
+                whens[slot] = whens.get(slot, "") + f" WHEN {lane.number} THEN {text}"
+    if not whens:
+        return frame
+    types = dict(boundary.columns)
+    values = {f"s{slot}": f"CAST(CASE lane{w} ELSE s{slot} END AS {types[f's{slot}']})" for slot, w in whens.items()}
+    return frame.select(*(F.expr(values.get(c, c)).alias(c) for c in frame.columns))
 
 
 def _broadcast(frame: DataFrame, lanes: Sequence[Lane], partitions: int) -> DataFrame:

@@ -7,18 +7,22 @@ operator joins its input's region iff some class survives among the columns it n
 serves), so one exchange serves a query whose operators agree. Row-by-row operators need no key and go wherever they
 are used; filters and projections directly above a source run in Spark before the first exchange.
 
+A projection that only Spark can compute (see `outsourcing`) ends a region: its rows are handed over, mapped on the way, and
+exchanged to whoever uses them. Points of synchronization go to every partition of what they synchronize.
+
 The result is plain data: `Stage`s with a sub-plan each, whose leaves are scans named after the stage's inputs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
-from tidegate.algebra.expressions import index_of, ref, references, substitute
+from tidegate.algebra.expressions import index_of, ref, substitute
+from tidegate.algebra.modify import Clock, Modify, Restrict, Sync
 from tidegate.algebra.operators import (
     Aggregate,
     Distinct,
@@ -38,80 +42,38 @@ from tidegate.algebra.operators import (
     UnionAll,
     Window,
 )
+from tidegate.algebra.points import points_of
 from tidegate.algebra.windows import is_temporal
-from tidegate.errors import internal
+from tidegate.errors import internal, unsupported
 from tidegate.kernels.join import split_predicate
-from tidegate.spark.stages import (
-    Key,
-    SourceRows,
-    Stage,
-    StageInput,
-    StageRows,
-    collect_needed,
-    ordered_leaves,
-    origin_of,
-)
+from tidegate.spark.outsourcing import calls_user, computed_by_spark
+from tidegate.spark.regions import Leaf, Outsourced, Placed, Region, finish
+from tidegate.spark.stages import SourceRows, Stage
 from tidegate.types import Schema
-
-
-@dataclass(eq=False)
-class _Region:
-    single: bool = False
-    classes: list[int] = field(default_factory=list)
-    leaves: list[_Leaf] = field(default_factory=list)
-    merged: _Region | None = None
-
-    def root(self) -> _Region:
-        return self if self.merged is None else self.merged.root()
-
-
-@dataclass(eq=False)
-class _Placed:
-    """An operator inside a region, or (`region` None) one that goes wherever it is used."""
-
-    node: Node
-    inputs: tuple[_Placed, ...] = ()
-    region: _Region | None = None
-    columns: dict[int, frozenset[int]] = field(default_factory=dict)
-    """Class number -> the columns that carry it."""
-    leaf: _Leaf | None = None
-
-    @property
-    def home(self) -> _Region | None:
-        return None if self.region is None else self.region.root()
-
-
-@dataclass(eq=False)
-class _Leaf:
-    origin: SourceRows | _Placed
-    schema: Schema
-    keys: dict[int, exp.Expression]
-    broadcast: bool
-    raw: bool
 
 
 def plan_stages(roots: Mapping[str, Node], functions: Mapping[str, Any]) -> tuple[Stage, ...]:
     """The stages of some queries' plans, in order of their waves; sub-plans that are equal are computed once."""
     planner = _Planner(functions)
     placed = {name: planner.rooted(planner.place(node)) for name, node in roots.items()}
-    return _finish(planner, placed)
+    return finish(planner.regions, placed)
 
 
 class _Planner:
     def __init__(self, functions: Mapping[str, Any]) -> None:
         self._functions = functions
         self._names = {name.lower() for name in functions}
-        self._memo: dict[Node, _Placed] = {}
+        self._memo: dict[Node, Placed] = {}
         self._class = 0
-        self.regions: list[_Region] = []
+        self.regions: list[Region] = []
 
-    def place(self, node: Node) -> _Placed:
+    def place(self, node: Node) -> Placed:
         found = self._memo.get(node)
         if found is None:
             found = self._memo[node] = self._place(node)
         return found
 
-    def rooted(self, placed: _Placed) -> _Placed:
+    def rooted(self, placed: Placed) -> Placed:
         """A plan of row-by-row operators only still needs a stage to run in."""
         if placed.region is not None:
             return placed
@@ -119,10 +81,17 @@ class _Planner:
         region.single = False
         return self._bind(placed, {}, region)
 
-    def _place(self, node: Node) -> _Placed:
-        inputs = tuple(self.place(i) for i in node.inputs)
+    def _place(self, node: Node) -> Placed:
         if isinstance(node, Scan | OneRow):
-            return _Placed(node)
+            return Placed(node)
+        if isinstance(node, Clock):
+            raise unsupported(
+                "CLOCK has a row for every tick, without end, and is never run as a stream",
+                help="use it after SYNC BY, or compare with NOW in WHERE",
+            )
+        if isinstance(node, Sync):
+            return self._sync(node)
+        inputs = tuple(self.place(i) for i in node.inputs)
         if isinstance(node, UnionAll):
             return self._union(node, inputs)
         if isinstance(node, Join):
@@ -130,16 +99,18 @@ class _Planner:
         if isinstance(node, Except | Intersect):
             columns = _hashable(node.schema)
             return self._meet(node, inputs, [(ref(c), ref(c)) for c in columns], lambda s, c: frozenset({c}))
+        if isinstance(node, Project) and computed_by_spark(node, self._functions):
+            return self._outsource(node, inputs[0])
         if _is_rowwise(node):
             (only,) = inputs
             if only.region is None:
-                return _Placed(node, inputs)
+                return Placed(node, inputs)
             return self._inside(node, only)
         return self._unary(node, inputs[0])
 
     # One input.
 
-    def _unary(self, node: Node, only: _Placed) -> _Placed:
+    def _unary(self, node: Node, only: Placed) -> Placed:
         needs = _required(node)
         region = only.home
         if region is not None:
@@ -154,20 +125,53 @@ class _Planner:
         leaf.columns = {k: frozenset({c}) for k, c in zip(keys, needs, strict=True)}
         return self._inside(node, leaf)
 
-    def _inside(self, node: Node, only: _Placed) -> _Placed:
-        return _Placed(node, (only,), only.region, {k: _through(node, c) for k, c in only.columns.items()})
+    def _outsource(self, node: Project, only: Placed) -> Placed:
+        """Rows leave their region to be mapped by Spark, unless it maps them while it reads them from a source."""
+        if self._prepared(node) is not None:
+            return Placed(node, (only,))
+        if only.outsourced is not None:
+            below, expressions = only.outsourced.below, only.outsourced.expressions
+            made = tuple(_substituted(e, expressions) for e in node.expressions)
+            return Placed(node, (only,), outsourced=Outsourced(below, made))
+        return Placed(node, (only,), outsourced=Outsourced(self.rooted(only), node.expressions))
+
+    def _sync(self, node: Sync) -> Placed:
+        """Ticks are arithmetic, row by row; events go to every partition of what they synchronize."""
+        only, points = self.place(node.input), self._points(node.points)
+        if not points_of(node.points).events:
+            if only.region is None:
+                return Placed(node, (only, points))
+            return Placed(node, (only, self._bind(points, {}, only.region)), only.region, dict(only.columns))
+        home = only.home
+        if home is None or self._waits(points, home):
+            columns = _hashable(node.schema)
+            keys = {self._fresh(): ref(c) for c in columns}
+            home = self._new_region(keys, single=not columns)
+            only = self._bind(only, keys, home)
+            only.columns = {k: frozenset({c}) for k, c in zip(keys, columns, strict=True)}
+        everywhere = self._bind(points, {}, home, broadcast=not home.single)
+        return Placed(node, (only, everywhere), home, dict(only.columns))
+
+    def _points(self, node: Node) -> Placed:
+        """A plan of points: the parts without a clock are streams like any other."""
+        if not any(isinstance(n, Clock) for n in node.walk()):
+            return self.place(node)
+        return Placed(node, tuple(self._points(i) for i in node.inputs))
+
+    def _inside(self, node: Node, only: Placed) -> Placed:
+        return Placed(node, (only,), only.region, {k: _through(node, c) for k, c in only.columns.items()})
 
     # Two inputs.
 
-    def _union(self, node: UnionAll, inputs: tuple[_Placed, ...]) -> _Placed:
+    def _union(self, node: UnionAll, inputs: tuple[Placed, ...]) -> Placed:
         left, right = inputs
         if left.home is not None and left.home is right.home:
             both = {k: left.columns[k] & right.columns[k] for k in left.columns if k in right.columns}
-            return _Placed(node, inputs, left.region, both)
+            return Placed(node, inputs, left.region, both)
         # Rows of different partitionings: whoever uses the union says where they go.
-        return _Placed(node, inputs)
+        return Placed(node, inputs)
 
-    def _join(self, node: Join, inputs: tuple[_Placed, ...]) -> _Placed:
+    def _join(self, node: Join, inputs: tuple[Placed, ...]) -> Placed:
         keys = [(k.left, k.right) for k in split_predicate(node, self._functions)[0]]
         width = len(node.left.schema)
 
@@ -188,12 +192,12 @@ class _Planner:
         return self._pair(node, inputs, survive)
 
     def _pair(
-        self, node: Join, inputs: tuple[_Placed, ...], survive: Callable[[int, int], frozenset[int]]
-    ) -> _Placed:
+        self, node: Join, inputs: tuple[Placed, ...], survive: Callable[[int, int], frozenset[int]]
+    ) -> Placed:
         """No equality to exchange by: send a small right side everywhere, or everything to one place."""
         left, right = inputs
         lhome, rhome = left.home, right.home
-        small = (rhome is not None and rhome.single) or isinstance(origin_of(right.node), OneRow)
+        small = _is_small(right)
         if small and node.kind not in ("right", "full") and not (lhome is not None and lhome.single):
             if lhome is None or self._waits(right, lhome):
                 columns = _hashable(node.left.schema)
@@ -203,25 +207,25 @@ class _Planner:
                 left.columns = {k: frozenset({c}) for k, c in zip(keys, columns, strict=True)}
             right = self._bind(right, {}, lhome, broadcast=True)
             kept = {k: frozenset().union(*(survive(0, c) for c in cs)) for k, cs in left.columns.items()}
-            return _Placed(node, (left, right), lhome, kept)
+            return Placed(node, (left, right), lhome, kept)
         for here, other in ((lhome, right), (rhome, left)):
             if here is not None and here.single and (other.home is here or not self._waits(other, here)):
                 sides = tuple(s if s.home is here else self._bind(s, {}, here) for s in inputs)
-                return _Placed(node, sides, here)
+                return Placed(node, sides, here)
         region = self._new_region(single=True)
-        return _Placed(node, tuple(self._bind(s, {}, region) for s in inputs), region)
+        return Placed(node, tuple(self._bind(s, {}, region) for s in inputs), region)
 
     def _meet(
         self,
         node: Node,
-        inputs: tuple[_Placed, ...],
+        inputs: tuple[Placed, ...],
         keys: Sequence[tuple[exp.Expression, exp.Expression]],
         survive: Callable[[int, int], frozenset[int]],
-    ) -> _Placed:
+    ) -> Placed:
         """Both sides of each key in one partition: in a region that has them already, in a merged or in a new one."""
         if not keys:
             region = self._new_region(single=True)
-            return _Placed(node, tuple(self._bind(s, {}, region) for s in inputs), region)
+            return Placed(node, tuple(self._bind(s, {}, region) for s in inputs), region)
         found = self._merge(inputs, keys)
         if found is None:
             for side in (0, 1):
@@ -246,11 +250,11 @@ class _Planner:
                 for c in sides[side].columns.get(k, frozenset()):
                     columns |= survive(side, c)
             kept[k] = frozenset(columns)
-        return _Placed(node, sides, region, kept)
+        return Placed(node, sides, region, kept)
 
     def _merge(
-        self, inputs: tuple[_Placed, ...], keys: Sequence[tuple[exp.Expression, exp.Expression]]
-    ) -> tuple[_Region, tuple[_Placed, ...]] | None:
+        self, inputs: tuple[Placed, ...], keys: Sequence[tuple[exp.Expression, exp.Expression]]
+    ) -> tuple[Region, tuple[Placed, ...]] | None:
         left, right = inputs
         a, b = left.home, right.home
         if a is None or b is None or a.single or b.single:
@@ -286,14 +290,14 @@ class _Planner:
             replace(right, columns={rename[j]: c for j, c in right.columns.items() if j in rename}),
         )
 
-    def _renamed(self, gone: _Region, rename: Mapping[int, int]) -> None:
+    def _renamed(self, gone: Region, rename: Mapping[int, int]) -> None:
         for placed in self._memo.values():
             if placed.region is gone:
                 placed.columns = {rename[k]: c for k, c in placed.columns.items() if k in rename}
 
     def _keep(
-        self, inputs: tuple[_Placed, ...], keys: Sequence[tuple[exp.Expression, exp.Expression]], side: int
-    ) -> tuple[_Region, tuple[_Placed, ...]] | None:
+        self, inputs: tuple[Placed, ...], keys: Sequence[tuple[exp.Expression, exp.Expression]], side: int
+    ) -> tuple[Region, tuple[Placed, ...]] | None:
         """One side stays where it is, the other is exchanged to it."""
         staying, coming = inputs[side], inputs[1 - side]
         region = staying.home
@@ -317,35 +321,45 @@ class _Planner:
         self._class += 1
         return self._class
 
-    def _new_region(self, keys: Iterable[int] | Mapping[int, Any] = (), single: bool = False) -> _Region:
-        region = _Region(single=single)
+    def _new_region(self, keys: Iterable[int] | Mapping[int, Any] = (), single: bool = False) -> Region:
+        region = Region(single=single)
         region.classes = list(keys)
         self.regions.append(region)
         return region
 
-    def _restrict(self, region: _Region, classes: Sequence[int]) -> None:
+    def _restrict(self, region: Region, classes: Sequence[int]) -> None:
         region.classes = [c for c in region.classes if c in classes]
 
     def _bind(
-        self, placed: _Placed, keys: Mapping[int, exp.Expression], region: _Region, broadcast: bool = False
-    ) -> _Placed:
+        self, placed: Placed, keys: Mapping[int, exp.Expression], region: Region, broadcast: bool = False
+    ) -> Placed:
         """The operator inside a region: what it reads is exchanged by the keys, traced down to its leaves."""
         node = placed.node
+        if placed.outsourced is not None:
+            below, made = placed.outsourced.below, placed.outsourced.expressions
+            leaf = Leaf(below, node.schema, dict(keys), broadcast, raw=False, expressions=made)
+            return self._leaf(leaf, region, node)
         if placed.region is not None:
-            return self._leaf(_Leaf(placed, node.schema, dict(keys), broadcast, raw=False), region, node)
+            return self._leaf(Leaf(placed, node.schema, dict(keys), broadcast, raw=False), region, node)
         rows = self._prepared(node)
         if rows is not None:
             raw = rows.scan is not None and not rows.scan.relation
             traced = {k: _trace_chain(node, e) for k, e in keys.items()}
-            return self._leaf(_Leaf(rows, node.schema, traced, broadcast, raw), region, node)
+            return self._leaf(Leaf(rows, node.schema, traced, broadcast, raw), region, node)
         if isinstance(node, Project):
             keys = {k: _substituted(e, node.expressions) for k, e in keys.items()}
+        if isinstance(node, Modify):
+            keys = {k: substitute(e, lambda i: ref(node.kept[i])) for k, e in keys.items()}
+        if isinstance(node, Sync):
+            synced, points = placed.inputs
+            both = self._bind(synced, keys, region, broadcast), self._bind(points, {}, region)
+            return Placed(node, both, region)
         inputs = tuple(self._bind(i, keys, region, broadcast) for i in placed.inputs)
-        return _Placed(node, inputs, region)
+        return Placed(node, inputs, region)
 
-    def _leaf(self, leaf: _Leaf, region: _Region, node: Node) -> _Placed:
+    def _leaf(self, leaf: Leaf, region: Region, node: Node) -> Placed:
         region.leaves.append(leaf)
-        return _Placed(node, (), region, {}, leaf)
+        return Placed(node, (), region, {}, leaf)
 
     def _prepared(self, node: Node) -> SourceRows | None:
         """The rows of a source as far as Spark prepares them: no user functions, they run in the kernel."""
@@ -369,20 +383,22 @@ class _Planner:
         return None
 
     def _calls_user(self, expression: exp.Expression) -> bool:
-        return any(f.name.lower() in self._names for f in expression.find_all(exp.Anonymous))
+        return calls_user(expression, self._names)
 
-    def _waits(self, placed: _Placed, region: _Region) -> bool:
+    def _waits(self, placed: Placed, region: Region) -> bool:
         """Whether an operator reads, directly or not, rows of a region."""
         if placed.home is not None:
             return self._depends(placed.home, region)
+        if placed.outsourced is not None:
+            return self._waits(placed.outsourced.below, region)
         return any(self._waits(i, region) for i in placed.inputs)
 
-    def _depends(self, region: _Region, other: _Region) -> bool:
+    def _depends(self, region: Region, other: Region) -> bool:
         """Whether a region waits, directly or not, for the rows of another."""
         if region is other:
             return True
         for leaf in region.leaves:
-            if isinstance(leaf.origin, _Placed) and leaf.origin.home is not None:
+            if isinstance(leaf.origin, Placed) and leaf.origin.home is not None:
                 if self._depends(leaf.origin.home, other):
                     return True
         return False
@@ -391,7 +407,20 @@ class _Planner:
 def _is_rowwise(node: Node) -> bool:
     if isinstance(node, Window):
         return is_temporal(node.spec)
-    return isinstance(node, Filter | Project | Rstream)
+    if isinstance(node, Modify):
+        return node.key is None
+    return isinstance(node, Filter | Project | Rstream | Restrict)
+
+
+def _is_small(placed: Placed) -> bool:
+    """Whether all rows are in one partition anyway, or are one row."""
+    if placed.home is not None:
+        return placed.home.single
+    if placed.outsourced is not None:
+        return _is_small(placed.outsourced.below)
+    if isinstance(placed.node, Filter | Project):
+        return _is_small(placed.inputs[0])
+    return isinstance(placed.node, OneRow)
 
 
 def _required(node: Node) -> tuple[int, ...]:
@@ -400,6 +429,8 @@ def _required(node: Node) -> tuple[int, ...]:
         return tuple(k for k in node.keys if k in _hashable(node.input.schema))
     if isinstance(node, TopK | Window | SingleRow):
         return tuple(c for c in node.partition_by if c in _hashable(node.inputs[0].schema))
+    if isinstance(node, Modify) and node.key is not None:
+        return tuple(c for c in node.key if c in _hashable(node.input.schema))
     if isinstance(node, Distinct | Istream | Dstream):
         return _hashable(node.schema)
     raise internal(f"no stage for {type(node).__name__}")
@@ -418,6 +449,8 @@ def _through(node: Node, columns: frozenset[int]) -> frozenset[int]:
         return frozenset(j for j, e in enumerate(node.expressions) if index_of(e) in columns)
     if isinstance(node, Aggregate):
         return frozenset(j for j, k in enumerate(node.keys) if k in columns)
+    if isinstance(node, Modify):
+        return frozenset(j for j, c in enumerate(node.kept) if c in columns)
     return columns
 
 
@@ -442,112 +475,3 @@ def _trace_chain(node: Node, expression: exp.Expression) -> exp.Expression:
             expression = _substituted(expression, node.expressions)
         node = node.input
     return expression
-
-
-# From regions to stages.
-
-
-def _finish(planner: _Planner, roots: Mapping[str, _Placed]) -> tuple[Stage, ...]:
-    regions = [r for r in planner.regions if r.merged is None and _is_used(r, roots)]
-    depth: dict[int, int] = {}
-
-    def wave(region: _Region) -> int:
-        if id(region) not in depth:
-            below = [leaf.origin.home for leaf in region.leaves if isinstance(leaf.origin, _Placed)]
-            depth[id(region)] = 1 + max((wave(b) for b in below if b is not None), default=0)
-        return depth[id(region)]
-
-    regions.sort(key=wave)
-    number = {id(r): i for i, r in enumerate(regions)}
-    outputs: list[list[_Placed]] = [[] for _ in regions]
-
-    def output(placed: _Placed) -> StageRows:
-        home = placed.home
-        assert home is not None
-        mine = outputs[number[id(home)]]
-        if placed not in mine:
-            mine.append(placed)
-        return StageRows(number[id(home)], mine.index(placed))
-
-    answers: list[dict[str, int]] = [{} for _ in regions]
-    for name, placed in roots.items():
-        rows = output(placed)
-        answers[rows.stage][name] = rows.output
-    for region in regions:
-        for leaf in region.leaves:
-            if isinstance(leaf.origin, _Placed):
-                output(leaf.origin)
-    wanted: dict[tuple[int, int], set[int]] = {}
-    for i, found in enumerate(answers):
-        for o in found.values():
-            wanted[i, o] = set(range(len(outputs[i][o].node.schema)))
-    stages: list[Stage] = []
-    for region in reversed(regions):
-        stage = _stage(region, number[id(region)], wave(region), outputs, answers, wanted, output)
-        stages.append(stage)
-    return tuple(reversed(stages))
-
-
-def _is_used(region: _Region, roots: Mapping[str, _Placed]) -> bool:
-    seen: set[int] = set()
-    todo = [p.home for p in roots.values()]
-    while todo:
-        current = todo.pop()
-        if current is None or id(current) in seen:
-            continue
-        seen.add(id(current))
-        todo += [leaf.origin.home for leaf in current.leaves if isinstance(leaf.origin, _Placed)]
-    return id(region) in seen
-
-
-def _stage(
-    region: _Region,
-    number: int,
-    wave: int,
-    outputs: list[list[_Placed]],
-    answers: list[dict[str, int]],
-    wanted: dict[tuple[int, int], set[int]],
-    output: Callable[[_Placed], StageRows],
-) -> Stage:
-    ids = region.classes
-    inputs: dict[Any, StageInput] = {}
-    memo: dict[int, Node] = {}
-
-    def leaf_scan(leaf: _Leaf) -> Node:
-        origin = leaf.origin if isinstance(leaf.origin, SourceRows) else output(leaf.origin)
-        key: Key | None = tuple(leaf.keys[k] for k in ids if k in leaf.keys)
-        if region.single or leaf.broadcast:
-            key = ()
-        elif not key:
-            key = None
-        identity = (origin, key, leaf.broadcast)
-        if identity not in inputs:
-            name = f"i{len(inputs)}"
-            inputs[identity] = StageInput(
-                name, origin, leaf.schema, key, leaf.broadcast, frozenset(), leaf.raw, False
-            )
-        return Scan(inputs[identity].name, leaf.schema, relation=not leaf.raw)
-
-    def rewritten(placed: _Placed) -> Node:
-        if id(placed) not in memo:
-            if placed.leaf is not None:
-                memo[id(placed)] = leaf_scan(placed.leaf)
-            else:
-                memo[id(placed)] = placed.node.with_inputs(*(rewritten(i) for i in placed.inputs))
-        return memo[id(placed)]
-
-    plans = tuple(rewritten(p) for p in outputs[number])
-    needed: dict[str, set[int]] = {}
-    ordered: set[str] = set()
-    for o, plan in enumerate(plans):
-        collect_needed(plan, wanted.get((number, o), set()), needed)
-        ordered |= ordered_leaves(plan)
-    finished = []
-    for entry in inputs.values():
-        used = frozenset(needed.get(entry.name, set()))
-        if isinstance(entry.origin, StageRows):
-            # The key is computed from the rows as they are exchanged, so its columns travel, too.
-            used |= frozenset(c for e in entry.key or () for c in references(e))
-            wanted.setdefault((entry.origin.stage, entry.origin.output), set()).update(used)
-        finished.append(replace(entry, needed=used, ordered=entry.name in ordered))
-    return Stage(number, wave, tuple(finished), plans, answers[number], 0 if region.single else len(ids))

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from tidegate.algebra.expressions import references
+from tidegate.algebra.expressions import index_of, references
+from tidegate.algebra.modify import Modify
 from tidegate.algebra.operators import Aggregate, Filter, Join, Node, Project, Scan, UnionAll, Window
 from tidegate.algebra.windows import is_temporal
 from tidegate.types import Schema
@@ -30,10 +31,13 @@ class SourceRows:
 
 @dataclass(frozen=True)
 class StageRows:
-    """Rows that output `output` of an earlier stage emits."""
+    """Rows that output `output` of an earlier stage emits; with `expressions`, as Spark maps them on the way."""
 
     stage: int
     output: int
+    given: Schema = ()
+    """The columns of the output, where expressions read them."""
+    expressions: tuple[exp.Expression, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -77,11 +81,13 @@ def origin_of(node: Node) -> Node:
 
 
 def ordered_leaves(plan: Node) -> set[str]:
-    """The raw inputs below a window that counts rows."""
+    """The raw inputs below a window that counts rows, or below modifications of keys."""
     found: set[str] = set()
     for node in plan.walk():
-        if isinstance(node, Window) and not is_temporal(node.spec):
-            below = origin_of(node.input)
+        counts = isinstance(node, Window) and not is_temporal(node.spec)
+        if counts or (isinstance(node, Modify) and node.key is not None):
+            (below,) = node.inputs
+            below = origin_of(below)
             if isinstance(below, Scan) and not below.relation:
                 found.add(below.name)
     return found
@@ -141,7 +147,11 @@ def describe(stages: Sequence[Stage]) -> str:
 
 def _origin_text(entry: StageInput) -> str:
     if isinstance(entry.origin, StageRows):
-        return f"output {entry.origin.output + 1} of stage {entry.origin.stage + 1}"
+        text = f"output {entry.origin.output + 1} of stage {entry.origin.stage + 1}"
+        if entry.origin.expressions is None:
+            return text
+        made = [e.sql(dialect="spark") for e in entry.origin.expressions if index_of(e) is None]
+        return f"{text} with {', '.join(made)}"
     if entry.origin.scan is None:
         return "one row"
     text = f"source {entry.origin.scan.name}"

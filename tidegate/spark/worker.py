@@ -409,9 +409,12 @@ def _emit(chunk: Frame, lane: Lane, after: Boundary) -> Iterator[pa.RecordBatch]
     if not chunk.height:
         return
     rows = to_arrow(chunk)
-    values = {
-        f"s{s}": rows.column(f"c{c}") for c, s in zip(lane.columns, after.places[lane.number], strict=True)
-    }
+    sent = (
+        zip(lane.columns, after.places[lane.number], strict=True)
+        if lane.made is None
+        else zip(lane.given, after.given[lane.number], strict=True)
+    )
+    values = {f"s{s}": rows.column(f"c{c}") for c, s in sent}
     values |= {"ts": rows.column("ts"), "te": rows.column("te"), "n": rows.column("n")}
     yield from _batches(values, lane.number, chunk.height, after)
 
