@@ -18,7 +18,7 @@ from tidegate.language.blocks import Ask
 from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition, ViewDefinition
 from tidegate.types import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
 
-SOURCES = ("csv", "json", "parquet", "kafka", "socket", "memory", "rate")
+SOURCES = ("csv", "json", "parquet", "kafka", "socket", "memory", "rate", "spark")
 """Sources that rows can come from."""
 
 SINKS = ("parquet", "csv", "json", "console", "noop")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import glob
 import os
+import uuid
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+from pyspark.sql.datasource import DataSource
 
 from tidegate.errors import Diagnostic, did_you_mean, unsupported
 from tidegate.language.catalog import ARRIVAL, StreamDefinition
@@ -28,6 +30,8 @@ from tidegate.types import STRING, TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
 
 FILES = ("csv", "json", "parquet")
 LIVE_ONLY = ("socket", "kafka", "rate")
+FORMATS: dict[str, type[DataSource]] = {}
+"""Formats written in Python, by name: `spark('name')` reads them."""
 _CORRUPT = "_tidegate_unreadable"
 _POSITION = "_tidegate_position"
 _OWN_OPTIONS = ("slack", "idle", "packages")
@@ -54,6 +58,9 @@ def read_recorded(spark: SparkSession, definition: StreamDefinition, data: Any =
             reader = reader.option(name, value)
         frame = _load(definition, reader.schema(_file_schema(definition, path)), path)
         return _shape(definition, frame, *_file_order(), F.monotonically_increasing_id())
+    if source.function == "spark":
+        frame = _any_format(spark, spark.read, definition)
+        return _shape(definition, frame, F.lit(""), F.lit(0), F.monotonically_increasing_id())
     if source.function in LIVE_ONLY:
         raise Diagnostic(
             "SOURCE_LIVE",
@@ -68,6 +75,9 @@ def read_live(spark: SparkSession, definition: StreamDefinition, inbox: str | No
     source = definition.source
     # Spark files a source's offsets under its name, which may hold letters, digits and underscores only.
     label = "".join(c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in definition.name)
+    if source.function == "spark":
+        frame = _any_format(spark, spark.readStream.name(label), definition)
+        return _shape(definition, frame, F.lit(""), F.lit(0), _unknown_position())
     form = "parquet" if source.function == "memory" else source.function
     reader = spark.readStream.name(label).format(form)
     if source.function == "memory":
@@ -101,6 +111,43 @@ def read_live(spark: SparkSession, definition: StreamDefinition, inbox: str | No
         )
         return _shape(definition, shaped, F.lit(""), F.lit(0), _unknown_position())
     raise _unknown(definition)
+
+
+def _any_format(spark: SparkSession, reader: Any, definition: StreamDefinition) -> DataFrame:
+    """`spark('format'[, path])`: whatever Spark can read by the name of a format."""
+    if not definition.source.arguments:
+        raise Diagnostic("SOURCE_ARGUMENTS", "spark needs a format", help="spark('delta', 'path')")
+    form, *path = (str(a) for a in definition.source.arguments)
+    if form in FORMATS:
+        form = _registered(spark, form)
+    reader = reader.format(form)
+    for name, value in definition.source.options:
+        if name not in _OWN_OPTIONS:
+            reader = reader.option(name, value)
+    try:
+        frame: DataFrame = reader.load(*path)
+    except AnalysisException as problem:
+        raise Diagnostic(
+            "SOURCE_NOT_FOUND", f"Spark cannot read '{form}' for '{definition.name}': {problem.getMessage() or problem}"
+        ) from problem
+    missing = [c.name for c in definition.columns if c.name.lower() not in {n.lower() for n in frame.columns}]
+    if missing:
+        raise Diagnostic(
+            "UNKNOWN_COLUMN",
+            f"'{form}' gives no column '{missing[0]}'",
+            help=did_you_mean(missing[0], frame.columns, "columns"),
+        )
+    return frame.select(*(F.col(quote(c.name)).cast(ddl(c.type)).alias(c.name) for c in definition.columns))
+
+
+def _registered(spark: SparkSession, form: str) -> str:
+    """A format written in Python, made known to a session under a name of its own.
+
+    Spark refuses a name that the active session knows already, also where another session is to learn it.
+    """
+    alias = f"{form}_{uuid.uuid4().hex}"
+    spark.dataSource.register(type(form, (FORMATS[form],), {"name": classmethod(lambda _: alias)}))
+    return alias
 
 
 def arrow_rows(definition: StreamDefinition, data: Any) -> pa.Table:
@@ -317,7 +364,7 @@ def _not_found(definition: StreamDefinition, path: str) -> Diagnostic:
 
 
 def _unknown(definition: StreamDefinition) -> Diagnostic:
-    known = ("memory", *FILES, *LIVE_ONLY)
+    known = ("memory", "spark", *FILES, *LIVE_ONLY)
     return unsupported(
         f"'{definition.source.function}' is no source",
         help=did_you_mean(definition.source.function, list(known), "sources"),
