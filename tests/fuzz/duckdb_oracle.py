@@ -40,6 +40,8 @@ def _window(rows: list[tuple[Row, int]], words: list[str], t: int) -> list[Row]:
     size = 10**9 if words[1] == "UNBOUNDED" else int(words[1])
     slide = int(words[3]) if len(words) > 2 else 1
     arrived = [(e, u) for e, u in rows if u <= t]
+    if words[-1] == "TICKS":
+        return [e for e, u in rows if u <= t - t % slide][-size:]
     if words[0] == "ROWS":
         evaluated = arrived[: len(arrived) - len(arrived) % slide]
         return [e for e, _ in evaluated[-size:]]

@@ -190,7 +190,8 @@ class Generator:
                 "", f"RANGE {size}", f"RANGE {size}", f"RANGE {size}", "RANGE UNBOUNDED",
                 f"RANGE {size} SLIDE {slide}", f"ROWS {size}", f"ROWS {size} SLIDE {slide}",
                 f"PARTITION BY {column} ROWS {slide}", f"RANGE {size} SLIDE {slide} ROWS",
-                f"PARTITION BY {column} RANGE {size} SLIDE {slide} ROWS",
+                f"PARTITION BY {column} RANGE {size} SLIDE {slide} ROWS", f"ROWS {size} SLIDE {slide} TICKS",
+                f"PARTITION BY {column} ROWS {size} SLIDE {slide} TICKS",
             ]
         )  # fmt: skip
 

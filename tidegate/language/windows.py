@@ -29,7 +29,7 @@ from tidegate.types import TIMESTAMP, Type
 def ticks(duration: Duration, domain: Type | None) -> int:
     """A duration in ticks of the stream's time; a bare number is ticks."""
     number, unit = int(duration.this), duration.args.get("unit")
-    if unit is None:
+    if unit is None or unit.upper() in ("TICK", "TICKS"):
         return number
     if unit.upper() not in time.UNITS:
         units = [u.lower() for u in time.UNITS if u.endswith("S")]
