@@ -215,7 +215,7 @@ SNAPSHOTS = {
         "timestamp > latest(t(), 600) - INTERVAL 10 MINUTE AND timestamp <= latest(t(), 600)",
     ),
 }  # fmt: skip
-SNAPSHOTS["q19_literal"] = SNAPSHOTS["q19"]
+SNAPSHOTS["q19_literal"], SNAPSHOTS["q5_all"] = SNAPSHOTS["q19"], SNAPSHOTS["q5"]
 
 _EUROS = "price::DECIMAL(18, 0) * 0.908::DECIMAL(4, 3)"
 _RATED = f"""

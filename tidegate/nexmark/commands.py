@@ -97,7 +97,7 @@ def bench_nexmark(
     import os
 
     from tidegate.nexmark import report
-    from tidegate.nexmark.bench import compare, prepare_data
+    from tidegate.nexmark.bench import Entry, compare, prepare_data
     from tidegate.nexmark.catalog import query
     from tidegate.nexmark.measuring import Run
 
@@ -113,21 +113,14 @@ def bench_nexmark(
         )
         console.print(f"{run.query} on {run.engine}: {what}", markup=False, highlight=False)
 
-    entries = compare(names, engines.split(","), small, stream, runs, used, told)
+    conditions = (
+        f"{total:,} events at {rate:,} per second of event time, in order; {runs} run{'s' * (runs != 1)} of each, in turn; "
+        f"{report.machine()}; engines use {used} cores. {note}"
+    ).rstrip()
+    entries: list[Entry] = []
+    for name in names:
+        entries += compare([name], engines.split(","), small, stream, runs, used, told)
+        if page is not None:  # a long comparison that is stopped has not been for nothing
+            report.write(page, conditions, entries)
     console.print(report.table(entries), markup=False, highlight=False)
     console.print(report.settings(entries), markup=False, highlight=False)
-    if page is not None:
-        picture = page.with_name("nexmark.svg")
-        picture.write_text(report.chart(entries), encoding="utf-8")
-        conditions = (
-            f"{total:,} events at {rate:,} per second of event time, in order; {runs} run{'s' * (runs != 1)} of each, in turn; "
-            f"{report.machine()}; engines use {used} cores. {note}"
-        ).rstrip()
-        parts = [
-            conditions,
-            f"![rows per CPU-second by query and engine]({picture.name})",
-            report.table(entries),
-        ]
-        parts += ["Settings, as the engines report them:", report.settings(entries)]
-        report.insert(page, "\n\n".join(parts))
-        console.print(f"written to {page} and {picture}", markup=False)

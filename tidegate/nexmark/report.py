@@ -23,6 +23,15 @@ def insert(page: Path, text: str) -> None:
     page.write_text(f"{head}{BEGIN}\n{text.rstrip()}\n{END}{tail}", encoding="utf-8")
 
 
+def write(page: Path, conditions: str, entries: Sequence[Entry]) -> None:
+    """The section of a page, and its chart beside it."""
+    picture = page.with_name("nexmark.svg")
+    picture.write_text(chart(entries), encoding="utf-8")
+    parts = [conditions, f"![rows per CPU-second by query and engine]({picture.name})", table(entries)]
+    parts += ["Settings, as the engines report them:", settings(entries)]
+    insert(page, "\n\n".join(parts))
+
+
 def table(entries: Sequence[Entry]) -> str:
     """One line per query and engine."""
     lines = [

@@ -1,5 +1,4 @@
 -- Which auctions got the most bids in the last 10 seconds? Renewed every 2 seconds.
-SELECT auction, num
-FROM (SELECT B1.auction AS auction, COUNT(*) AS num
-      FROM Bid WINDOW(RANGE 10 SECONDS SLIDE 2 SECONDS) B1 GROUP BY B1.auction)
-WHERE num >= ALL (SELECT COUNT(*) FROM Bid WINDOW(RANGE 10 SECONDS SLIDE 2 SECONDS) B2 GROUP BY B2.auction);
+WITH Counts AS (SELECT auction, COUNT(*) AS num
+                FROM Bid WINDOW(RANGE 10 SECONDS SLIDE 2 SECONDS) GROUP BY auction)
+SELECT auction, num FROM Counts WHERE num = (SELECT MAX(num) FROM Counts);
