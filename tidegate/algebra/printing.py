@@ -186,6 +186,10 @@ def _shared(plan: op.Node) -> set[op.Node]:
     return {n for n, count in readers.items() if count > 1 and n.inputs}
 
 
+def _symbol(plan: op.Node) -> str:
+    return _SYMBOLS.get(type(plan), type(plan).__name__.lower())
+
+
 def formula(plan: op.Node) -> str:
     """The plan in the notation of PIPES' figures.
 
@@ -202,9 +206,9 @@ def formula(plan: op.Node) -> str:
     if isinstance(plan, op.Aggregate):
         return f"{'γ' if plan.keys else 'α'}[{details(plan)}]({inputs[0]})"
     if len(inputs) == 2:
-        return f"({inputs[0]} {_SYMBOLS[type(plan)]} {inputs[1]})"
+        return f"({inputs[0]} {_symbol(plan)} {inputs[1]})"
     text = details(plan)
-    return f"{_SYMBOLS[type(plan)]}{f'[{text}]' if text else ''}({', '.join(inputs)})"
+    return f"{_symbol(plan)}{f'[{text}]' if text else ''}({', '.join(inputs)})"
 
 
 def _numbered(plan: op.Node) -> dict[op.Node, int]:

@@ -24,6 +24,7 @@ from pyspark.sql.datasource import DataSource
 
 from tidegate.errors import Diagnostic, did_you_mean, unsupported
 from tidegate.language.catalog import ARRIVAL, StreamDefinition
+from tidegate.spark.change_logs import DEBEZIUM, decoded_events
 from tidegate.spark.values import ddl, infer_columns, quote, schema_ddl
 from tidegate.time import MAX, MIN
 from tidegate.types import STRING, TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
@@ -33,6 +34,7 @@ LIVE_ONLY = ("socket", "kafka", "rate")
 FORMATS: dict[str, type[DataSource]] = {}
 """Formats written in Python, by name: `spark('name')` reads them."""
 _CORRUPT = "_tidegate_unreadable"
+_REASON = "_tidegate_reason"
 _POSITION = "_tidegate_position"
 _OWN_OPTIONS = ("slack", "idle", "packages")
 
@@ -53,6 +55,8 @@ def read_recorded(spark: SparkSession, definition: StreamDefinition, data: Any =
         return _shape(definition, _memory(spark, definition, data), F.lit(""), F.lit(0), F.col(_POSITION))
     if source.function in FILES:
         path = _existing(definition)
+        if _is_change_log(definition):
+            return _change_log(spark.read, definition, path, F.monotonically_increasing_id())
         reader = spark.read.format(source.function)
         for name, value in _file_options(definition, path).items():
             reader = reader.option(name, value)
@@ -87,6 +91,8 @@ def read_live(spark: SparkSession, definition: StreamDefinition, inbox: str | No
         return _shape(definition, frame, F.col("_metadata.file_path"), F.lit(0), F.col(_POSITION))
     if source.function in FILES:
         path = _existing(definition)
+        if _is_change_log(definition):
+            return _change_log(spark.readStream.name(label), definition, path, _unknown_position())
         for name, value in _file_options(definition, path).items():
             reader = reader.option(name, value)
         frame = _load(definition, reader.schema(_file_schema(definition, path)), path)
@@ -203,14 +209,32 @@ def _parsed(definition: StreamDefinition, text: DataFrame, column: str, form: st
     """Lines of text as rows; a line that cannot be read keeps its text."""
     schema = f"{schema_ddl(definition.columns)}, {_CORRUPT} STRING"
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    if form == DEBEZIUM:
+        return decoded_events(definition.columns, text, column, _CORRUPT, _REASON)
     if form not in ("json", "csv"):
         raise Diagnostic(
-            "FORMAT_UNKNOWN", f"lines cannot be read as '{form}'", help="existing formats: json, csv"
+            "FORMAT_UNKNOWN", f"lines cannot be read as '{form}'", help="existing formats: json, csv, debezium"
         )
     parse = F.from_json if form == "json" else F.from_csv
     rows = text.withColumn("_row", parse(F.col(column), schema, options))
     others = [c for c in text.columns if c != column]
     return rows.select(*others, "_row.*")
+
+
+def _is_change_log(definition: StreamDefinition) -> bool:
+    return definition.source.function == "json" and definition.source.option.get("format") == DEBEZIUM
+
+
+def _change_log(reader: Any, definition: StreamDefinition, path: str, position: Any) -> RawStream:
+    """Files with one change event per line."""
+    for name, value in definition.source.options:
+        if name not in (*_OWN_OPTIONS, "format"):
+            reader = reader.option(name, value)
+    lines = _load(definition, reader.format("text"), path)
+    o0, o1 = _file_order()
+    text = lines.select("value", o0.alias("_path"), o1.alias("_block"), position.alias(_POSITION))
+    frame = _parsed(definition, text, "value", DEBEZIUM)
+    return _shape(definition, frame, F.col("_path"), F.col("_block"), F.col(_POSITION))
 
 
 def _shape(definition: StreamDefinition, frame: DataFrame, o0: Any, o1: Any, o2: Any) -> RawStream:
@@ -244,6 +268,8 @@ def _shape(definition: StreamDefinition, frame: DataFrame, o0: Any, o1: Any, o2:
         unreadable = F.col(_CORRUPT)
         bad = F.when(unreadable.isNotNull(), F.lit("the row cannot be read")).otherwise(bad)
         raw = F.coalesce(unreadable, raw)
+    if _REASON in frame.columns:
+        bad = F.coalesce(F.col(_REASON), bad)
     order = [o0.cast("string").alias("o0"), o1.cast("bigint").alias("o1"), o2.cast("bigint").alias("o2")]
     shaped = frame.select(*chosen, ts.alias("ts"), te.alias("te"), *order, bad.alias("bad"), raw.alias("raw"))
     return RawStream(definition, shaped, closed)
