@@ -44,7 +44,8 @@ class Entry:
 
     @property
     def per_cpu_second(self) -> float:
-        return self.rows_in / median(r.cpu_seconds for r in self.runs)
+        # processor time is counted in hundredths of a second
+        return self.rows_in / max(0.01, median(r.cpu_seconds for r in self.runs))
 
     @property
     def peak_bytes(self) -> int:
@@ -57,7 +58,9 @@ class Entry:
         >>> Entry("flink", "q1", 10, (slow,)).ratios(Entry("tidegate", "q1", 10, (fast,)))
         [2.5]
         """
-        return [a.cpu_seconds / b.cpu_seconds for a, b in zip(self.runs, tidegate.runs, strict=True)]
+        return [
+            a.cpu_seconds / max(0.01, b.cpu_seconds) for a, b in zip(self.runs, tidegate.runs, strict=True)
+        ]
 
 
 def prepare_data(events: int, place: Path, rate: int, seed: int = 1) -> tuple[Path, Path]:
