@@ -8,7 +8,16 @@ from __future__ import annotations
 import os
 import signal
 
-POINTS = ("before state", "after state", "before manifest", "after manifest", "before sink", "after sink")
+POINTS = (
+    "before state",
+    "after state",
+    "before manifest",
+    "after manifest",
+    "before sink",
+    "after sink",
+    "before index",
+    "after index",
+)
 
 _reached: dict[str, int] = {}
 

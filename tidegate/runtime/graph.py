@@ -25,6 +25,7 @@ from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.faults import reach
 from tidegate.runtime.jobs import Group, Job, Physical, physical, source_names
+from tidegate.runtime.merging import FILES, merged
 from tidegate.runtime.results import Result
 from tidegate.runtime.state import Ledger, Manifest, SourceProgress, after
 from tidegate.spark.exchange import Feed
@@ -98,6 +99,9 @@ class LiveGraph:
         self._queries: dict[str, Query] = {}
         self.keys: dict[str, tuple[int, ...] | None] = {}
         """Of STREAMED queries, the columns that tell their rows apart."""
+        self.files_limit = FILES
+        """More result files of one kind than this are merged."""
+        self._delivered: dict[tuple[str, int], int] = {}
         self._physical: Physical | None = None
         self.lock = threading.RLock()
         self._pace = _Pace()
@@ -241,9 +245,16 @@ class LiveGraph:
             self._pace.tasks = messages
             self._pace.epochs = [*self._pace.epochs[-99:], (started, now, sum(s[1] for s in seen.values()))]
             self.deliver()
-            if self.retention is not None and upto not in (MIN, MAX):
-                self.ledger.forget_before(add(upto, -self.retention))
+            self._tidy(upto)
             return manifest
+
+    def _tidy(self, upto: int) -> None:
+        """Keep the number of files flat; answers stay, except those that are older than the retention."""
+        horizon = None
+        if self.retention is not None and upto not in (MIN, MAX):
+            horizon = add(upto, -self.retention)
+            self.ledger.forget_before(horizon)
+        self.ledger.tidy(lambda epoch, files: merged(self.storage, epoch, files, horizon, self.files_limit))
 
     def watermark(self) -> int:
         """What all sources have promised: no row before this instant will come."""
@@ -349,14 +360,31 @@ class LiveGraph:
             if not query.sinks:
                 continue
             result = self.result(query.name)
-            for sink in query.sinks:
+            for number, sink in enumerate(query.sinks):
+                done = self._delivered.get((query.label, number))
+                if done is None:
+                    done = self._catch_up(sink, result)
                 for epoch in self.ledger.epochs:
                     bounds = self.ledger.bounds(epoch)
-                    if bounds is None or bounds[0] == bounds[1] or sink.has(epoch):
+                    if epoch <= done or bounds is None or bounds[0] == bounds[1] or sink.has(epoch):
                         continue
                     reach("before sink")
                     sink.write(epoch, result.changes_between(*bounds))
                     reach("after sink")
+                self._delivered[query.label, number] = self.ledger.latest.epoch
+
+    def _catch_up(self, sink: Sink, result: Result) -> int:
+        """Epochs that only the index knows: a sink has got all of them, or gets them as one."""
+        index = self.ledger.index
+        if index.marked and not sink.has(index.marked):
+            if any(sink.has(epoch) for epoch in range(1, index.marked)):
+                raise Diagnostic(
+                    "SINK_BEHIND",
+                    f"the sink of '{result.name}' was away while epochs up to {index.marked} passed",
+                    help="write to an empty place: it gets everything",
+                )
+            sink.write(index.marked, result.changes_between(MIN, index.upto))
+        return index.epoch
 
     # Figures.
 

@@ -1,14 +1,16 @@
 """What a run has committed: one manifest per epoch, and nothing counts that the newest one does not lead to.
 
 A manifest names the state's segments as they are after its epoch, and the result files that its epoch added. It appears
-by one atomic rename. Manifests stay as long as their results do; segments that no manifest of the last
-two epochs names are collected, and so is what a failed attempt left behind.
+by one atomic rename. From time to time small result files are merged, and an index takes over what the manifests up to some
+epoch say about results: it appears by one rename, too, and then only the last manifests are needed. Segments that no manifest of
+the last two epochs names are collected, and so is what a failed attempt left behind. Files that were merged
+are deleted at the next merge, so that whoever reads an answer meanwhile finds them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -19,6 +21,11 @@ from tidegate.spark.worker import Log
 from tidegate.time import MAX, MIN
 
 FORMAT = 1
+
+INDEX = "index/results.json"
+
+MANIFESTS = 256
+"""After so many epochs the index takes over, whether or not there is something to merge."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,21 @@ class Manifest:
         return {name for log in self.logs.values() for name in log.segments}
 
 
+@dataclass(frozen=True)
+class Index:
+    """Every result file of the epochs up to one, and what sinks must have got of them."""
+
+    epoch: int = 0
+    upto: int = MIN
+    marked: int = 0
+    """The last of these epochs in which time passed; 0: none."""
+    results: tuple[ResultFile, ...] = ()
+
+
+Merge = Callable[[int, Sequence[ResultFile]], list[ResultFile]]
+"""Result files after an epoch -> the files that hold the same rows."""
+
+
 class Ledger:
     """The manifests of a run, on its storage."""
 
@@ -74,7 +96,10 @@ class Ledger:
         self._results: list[ResultFile] = []
         self._since: dict[int, tuple[int, int]] = {}
         self._previous: set[str] = set()
+        self._replaced: list[str] = []
         self.latest = Manifest()
+        self.index = _read_index(storage)
+        self._results += self.index.results
         for name in storage.names("manifests"):
             manifest = _decode(bytes(storage.read(f"manifests/{name}")))
             self._record(manifest)
@@ -105,8 +130,31 @@ class Ledger:
             self.storage.delete(name)
         self._previous = before.segments()
 
+    def tidy(self, merge: Merge) -> bool:
+        """Merge result files, where that is worth it, and let the index take over from all manifests but the last."""
+        before = list(self._results)
+        after = merge(self.latest.epoch, before)
+        if len(self._since) < MANIFESTS and {f.file for f in after} == {f.file for f in before}:
+            return False
+        reach("before index")
+        passed = [e for e, (low, high) in self._since.items() if low != high]
+        self.index = Index(
+            self.latest.epoch, self.latest.upto, max([self.index.marked, *passed]), tuple(after)
+        )
+        self.storage.publish(INDEX, _encode_index(self.index))
+        reach("after index")
+        for file in self._replaced:
+            self.storage.delete(file)
+        kept = {f.file for f in after}
+        self._replaced = [f.file for f in before if f.file not in kept]
+        self._results, self._since = after, {}
+        for name in self.storage.names("manifests"):
+            if int(name.split(".")[0]) < self.latest.epoch:
+                self.storage.delete(f"manifests/{name}")
+        return True
+
     def forget_before(self, horizon: int) -> None:
-        """Drop result files whose rows all ended at or before the horizon, and manifests that have none left."""
+        """Drop result files whose rows all ended at or before the horizon."""
         gone = [r for r in self._results if r.max_te <= horizon]
         if not gone:
             return
@@ -116,21 +164,25 @@ class Ledger:
         self._results = [r for r in self._results if r.file not in names]
 
     def _record(self, manifest: Manifest) -> None:
+        fresh = manifest.epoch > self.index.epoch
         if manifest.epoch > self.latest.epoch or self.latest.epoch == 0:
-            self._since[manifest.epoch] = (self.latest.upto, manifest.upto)
+            if fresh:
+                self._since[manifest.epoch] = (self.latest.upto, manifest.upto)
             self.latest = manifest
-        self._results += manifest.results
+        if fresh:
+            self._results += manifest.results
 
     def _collect_litter(self) -> None:
         known = self.latest.segments()
         for name in self.storage.names("state"):
             if f"state/{name}" not in known:
                 self.storage.delete(f"state/{name}")
-        self._results = [r for r in self._results if r.file in self._existing()] if self._results else []
-
-    def _existing(self) -> set[str]:
+        # Retention deletes files that manifests still name, and merging leaves files that nobody names.
         queries = {r.query for r in self._results}
-        return {f"results/{q}/{n}" for q in queries for n in self.storage.names(f"results/{q}")}
+        existing = {f"results/{q}/{n}" for q in queries for n in self.storage.names(f"results/{q}")}
+        self._results = [r for r in self._results if r.file in existing]
+        for file in existing - {r.file for r in self._results}:
+            self.storage.delete(file)
 
 
 def after(before: Manifest, messages: Iterable[Mapping[str, Any]], **changes: Any) -> Manifest:
@@ -158,6 +210,18 @@ def after(before: Manifest, messages: Iterable[Mapping[str, Any]], **changes: An
     )
 
 
+def _read_index(storage: Storage) -> Index:
+    folder, _, name = INDEX.partition("/")
+    if name not in storage.names(folder):
+        return Index()
+    found = _checked(bytes(storage.read(INDEX)))
+    return Index(**{**found, "results": tuple(ResultFile(**r) for r in found["results"])})
+
+
+def _encode_index(index: Index) -> bytes:
+    return json.dumps({"format": FORMAT, **asdict(index)}, separators=(",", ":")).encode()
+
+
 def _name(epoch: int) -> str:
     return f"manifests/{epoch:08d}.json"
 
@@ -166,14 +230,19 @@ def _encode(manifest: Manifest) -> bytes:
     return json.dumps({"format": FORMAT, **asdict(manifest)}, separators=(",", ":")).encode()
 
 
-def _decode(data: bytes) -> Manifest:
-    found = json.loads(data)
+def _checked(data: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(data)
     if found.pop("format", None) != FORMAT:
         raise Diagnostic(
             "STATE_FORMAT",
             "the state was written by another version of Tidegate",
             help="start with an empty state directory",
         )
+    return found
+
+
+def _decode(data: bytes) -> Manifest:
+    found = _checked(data)
     found["logs"] = {k: Log(tuple(v["segments"]), v["rows"]) for k, v in found["logs"].items()}
     found["results"] = tuple(ResultFile(**r) for r in found["results"])
     found["sources"] = {k: SourceProgress(**v) for k, v in found["sources"].items()}

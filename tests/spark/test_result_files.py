@@ -1,0 +1,147 @@
+"""Result files and manifests stay few over thousands of epochs, and no answer changes by that."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.test_runtime import DEFINITIONS, assert_equals, assert_readable, judge, make_rows, plans
+from tidegate.runtime.engine import Engine
+from tidegate.runtime.merging import merged
+from tidegate.runtime.state import INDEX, Ledger, ResultFile
+from tidegate.spark.storage import Storage
+from tidegate.time import MAX
+
+Rows = list[tuple[int, int, int, int]]
+
+
+def commit(ledger: Ledger, rows: Rows, upto: int) -> None:
+    """An epoch with one result file, as a worker would leave it."""
+    epoch = ledger.latest.epoch + 1
+    name = f"results/q/{epoch:08d}-0-x.parquet"
+    columns = list(zip(*rows, strict=True))
+    names = ["c0", "ts", "te", "n"]
+    table = pa.table([pa.array(c, pa.int64()) for c in columns], names=names)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    ledger.storage.write(name, sink.getvalue())
+    _, ts, te, n = columns
+    file = ResultFile("q", name, len(rows), sum(x < 0 for x in n), sum(x > 1 for x in n), min(ts), max(ts), max(te))
+    ledger.commit(replace(ledger.latest, epoch=epoch, upto=upto, results=(file,)))
+
+
+def tidied(ledger: Ledger, horizon: int | None, limit: int) -> bool:
+    return ledger.tidy(lambda epoch, files: merged(ledger.storage, epoch, files, horizon, limit))
+
+
+def stored(ledger: Ledger) -> Rows:
+    found: Rows = []
+    for file in ledger.results:
+        table = pq.read_table(pa.BufferReader(ledger.storage.read(file.file)))
+        assert table.num_rows == file.rows
+        found += zip(*(table.column(c).to_pylist() for c in ("c0", "ts", "te", "n")), strict=True)
+    return found
+
+
+def snapshot(rows: Rows, t: int) -> Counter[int]:
+    bag: Counter[int] = Counter()
+    for e, ts, te, n in rows:
+        if ts <= t < te:
+            bag[e] += n
+    return +bag
+
+
+def changes(dice: random.Random, current: dict[int, int], t: int) -> Rows:
+    """A counter per key that moves: the old row closes, a new one opens."""
+    key = dice.randrange(5)
+    closed = [(current[key], t, MAX, -1)] if key in current else []
+    current[key] = 10 * t + key
+    return [*closed, (current[key], t, MAX, 1)]
+
+
+def test_files_grow_with_the_logarithm_of_the_epochs(tmp_path: Path) -> None:
+    dice, current = random.Random(1), dict[int, int]()
+    ledger, every = Ledger(Storage(str(tmp_path))), Rows()
+    most = 0
+    for t in range(1, 1500):
+        rows = changes(dice, current, t)
+        every += rows
+        commit(ledger, rows, t + 1)
+        tidied(ledger, None, 8)
+        if t % 100 == 0:
+            ledger = Ledger(Storage(str(tmp_path)))
+        most = max(most, len(ledger.storage.names("results/q")) + len(ledger.storage.names("manifests")))
+    # at most 9 of each of 4 levels, as many that were just replaced, and the manifests of as many epochs
+    assert most <= 4 * 9 + 9 + 9
+    assert Counter(stored(ledger)) == Counter(every)
+    assert ledger.latest.epoch == 1499
+    assert ledger.storage.names("index") == [INDEX.split("/")[1]]
+
+
+def test_what_retention_lets_go_is_gone_and_the_rest_is_exact(tmp_path: Path) -> None:
+    dice, current = random.Random(2), dict[int, int]()
+    ledger, every = Ledger(Storage(str(tmp_path))), Rows()
+    sizes = []
+    for t in range(1, 600):
+        rows = changes(dice, current, t)
+        every += rows
+        commit(ledger, rows, t + 1)
+        horizon = t - 50
+        ledger.forget_before(horizon)
+        tidied(ledger, horizon, 8)
+        sizes.append(sum(f.rows for f in ledger.results))
+        if t % 50 == 0:
+            kept = stored(ledger)
+            for past in range(max(1, t - 50), t + 1):
+                assert snapshot(kept, past) == snapshot(every, past)
+    assert max(sizes[300:]) <= max(sizes[60:300]) + 10, "rows that ended before the horizon are still there"
+
+
+def test_a_reader_finds_its_files_until_the_merge_after(tmp_path: Path) -> None:
+    ledger = Ledger(Storage(str(tmp_path)))
+    for t in range(1, 6):
+        commit(ledger, [(t, t, t + 1, 1)], t + 1)
+    seen = [f.file for f in ledger.results]
+    assert tidied(ledger, None, 4)
+    assert not any(f.file in seen for f in ledger.results)
+    assert all(Path(ledger.storage.path(f)).exists() for f in seen)
+    for t in range(6, 11):
+        commit(ledger, [(t, t, t + 1, 1)], t + 1)
+    assert tidied(ledger, None, 4)
+    assert not any(Path(ledger.storage.path(f)).exists() for f in seen)
+
+
+@pytest.mark.spark
+def test_answers_of_a_running_graph_do_not_change_when_files_are_merged(spark: SparkSession, tmp_path: Path) -> None:
+    engine = Engine(spark, str(tmp_path), partitions=2)
+    rows = make_rows(5, 24)
+    queries = {n: plans()[n] for n in ("grouped", "outer")}
+
+    def begin() -> Any:
+        run = engine.start(queries, DEFINITIONS, graph="merged", begin=False)
+        run.graph.files_limit = 3
+        return run
+
+    run = begin()
+    arrivals = sorted([(r[-1], n, r) for n in ("S", "R") for r in rows[n]], key=lambda x: x[0])
+    for i in range(0, len(arrivals), 3):
+        batch: dict[str, list[tuple[Any, ...]]] = {}
+        for _, name, row in arrivals[i : i + 3]:
+            batch.setdefault(name, []).append(row)
+        run.graph.advance(batch)
+        if i == 12:
+            run = begin()
+    run.graph.finish()
+    assert run.graph.ledger.index.epoch > 2
+    reference = judge(rows)
+    for name, plan in queries.items():
+        assert_equals(run.result(name), plan, reference)
+        assert_readable(run.result(name), plan, reference)
