@@ -32,14 +32,16 @@ check: venv ## style, types, doctests and the tests that need no Java: seconds
 	@$(PYTHON) -m ruff check --quiet .
 	@$(PYTHON) -m ruff format --quiet --check . || { echo "error: run 'make format'" >&2; exit 1; }
 	@$(PYTHON) -m mypy --strict tidegate
-	@JAVA_HOME=/nonexistent $(PYTEST) --quiet --ignore=tests/spark -m "not spark" $(ARGS)
+	@JAVA_HOME=/nonexistent $(PYTEST) --quiet -n 2 --ignore=tests/spark -m "not spark and not volume" $(ARGS)
 
 format: venv ## lay out the code and sort its imports
 	@$(PYTHON) -m ruff check --quiet --select I --fix .
 	@$(PYTHON) -m ruff format --quiet .
 
 fuzz: venv ## the property tests, with many fresh random examples (EXAMPLES=2000)
-	@$(WITH_JAVA) HYPOTHESIS_PROFILE=fuzz EXAMPLES=$(or $(EXAMPLES),2000) $(PYTEST) tests/fuzz $(ARGS)
+	@$(WITH_JAVA) HYPOTHESIS_PROFILE=fuzz EXAMPLES=$(or $(EXAMPLES),2000) TIDEGATE_FUZZ_PAIRS=$(or $(PAIRS),20000) \
+		TIDEGATE_FUZZ_CASES=$(or $(CASES),5000) TIDEGATE_FUZZ_SEED=$(or $(SEED),1000000) \
+		TIDEGATE_ENGINE_ROUNDS=$(or $(ROUNDS),20) $(PYTEST) tests/fuzz tests/spark/test_engine_against_reference.py $(ARGS)
 
 bench: venv ## the benchmarks (ARGS="nexmark --queries q1,q5 --events 10M --engines tidegate,flink")
 	@$(WITH_JAVA) $(PYTHON) -m tidegate bench $(or $(ARGS),nexmark)

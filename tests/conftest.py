@@ -19,6 +19,12 @@ ROOT = Path(__file__).resolve().parent.parent
 NEEDS_JVM = ("tests/spark", "tidegate/spark", "tidegate/runtime", "tidegate/session.py", "tidegate/server")
 """Tests and doctests below these paths may start Spark, also without the `spark` fixture."""
 
+VOLUME = (
+    "tests/fuzz/", "tests/kernels/", "tests/optimizer/", "tests/nexmark/", "tests/windows/test_sequence_kernels",
+    "tests/syncsql/test_kernels", "tests/syncsql/test_shop",
+)  # fmt: skip
+"""Tests of many generated cases: `make check` is for seconds."""
+
 # No deadlines: a shared machine is slow at times, and slowness is not a wrong answer.
 settings.register_profile(
     "ci",
@@ -45,6 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs a JVM, so that `-m "not spark"` is true without anybody remembering to say it."""
     for item in items:
         path = item.path.relative_to(ROOT).as_posix() if item.path.is_relative_to(ROOT) else ""
+        if path.startswith(VOLUME):
+            item.add_marker(pytest.mark.volume)
         below = any(path == place or path.startswith(place + "/") for place in NEEDS_JVM)
         if below or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)

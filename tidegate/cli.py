@@ -42,7 +42,9 @@ def run(
     master: Master = None,
     state: State = None,
     rows: Rows = 20,
-    live: Annotated[bool, typer.Option("--live", help="Go on reading files as new ones come, until Ctrl-C.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Go on reading files as new ones come, until Ctrl-C.")
+    ] = False,
     epoch: Annotated[float, typer.Option(help="Seconds from one epoch to the next, for live data.")] = 1.0,
     verbose: Verbose = False,
 ) -> None:
@@ -98,9 +100,14 @@ def status(
 
     found = describe_state(state)
     if not found:
-        raise Diagnostic("NO_STATE", f"'{state}' holds no live run", help="give the --state directory of a live run")
+        raise Diagnostic(
+            "NO_STATE", f"'{state}' holds no live run", help="give the --state directory of a live run"
+        )
     for graph, manifest in found.items():
-        table = Table(title=f"{graph}: epoch {manifest['epoch']}, watermark {manifest['watermark']}", title_justify="left")
+        table = Table(
+            title=f"{graph}: epoch {manifest['epoch']}, watermark {manifest['watermark']}",
+            title_justify="left",
+        )
         for column in ("source", "rows", "newest", "quarantine"):
             table.add_column(column)
         for name, source in manifest["sources"].items():
@@ -166,7 +173,9 @@ def demo(
     data = auction.generate(bids)
     console.print("Starting Spark …")
     session = connect(master=master, verbose=verbose)
-    session.function("DolToEuro", lambda dollars: None if dollars is None else round(dollars * 0.92, 4), "DOUBLE", 1)
+    session.function(
+        "DolToEuro", lambda dollars: None if dollars is None else round(dollars * 0.92, 4), "DOUBLE", 1
+    )
     session.sql(auction.SCHEMA + auction.VIEWS)
     session.data.update(data.tables)
     _ = session.spark
@@ -264,7 +273,12 @@ def _table(frame: Any, title: str | None, rows: int | None = None) -> None:
 @contextmanager
 def _progress(what: str, rows: int = 0) -> Iterator[Callable[[float], None]]:
     """A bar for the part that is done; with the number of `rows` it also shows rows per second."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         bar = bars.add_task(what, total=None, rate="")
         began = time.perf_counter()

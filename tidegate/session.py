@@ -1,10 +1,10 @@
 """The public interface: connect, register streams, ask queries.
 
-    import tidegate
-    tg = tidegate.connect()
-    tg.stream("S", [{"a": 1, "t": 0}, {"a": 2, "t": 3}], ordered_by="t")
-    r = tg.query("SELECT a, COUNT(*) AS n FROM S WINDOW(RANGE 5) GROUP BY a").run()
-    r.at(4).show()
+import tidegate
+tg = tidegate.connect()
+tg.stream("S", [{"a": 1, "t": 0}, {"a": 2, "t": 3}], ordered_by="t")
+r = tg.query("SELECT a, COUNT(*) AS n FROM S WINDOW(RANGE 5) GROUP BY a").run()
+r.at(4).show()
 """
 
 from __future__ import annotations
@@ -118,7 +118,9 @@ class Session:
             if found is None:
                 names = [c.name for c in columns]
                 raise Diagnostic(
-                    "UNKNOWN_COLUMN", f"there is no column '{column}'", help=did_you_mean(column, names, "columns")
+                    "UNKNOWN_COLUMN",
+                    f"there is no column '{column}'",
+                    help=did_you_mean(column, names, "columns"),
                 )
             if not (found.type.is_integral or found.type.name.startswith("TIMESTAMP")):
                 raise Diagnostic(
@@ -146,7 +148,9 @@ class Session:
         assert isinstance(found, StreamDefinition)
         return found.columns
 
-    def function(self, name: str, call: Callable[..., Value], returns: str | Type, arity: int | None = None) -> None:
+    def function(
+        self, name: str, call: Callable[..., Value], returns: str | Type, arity: int | None = None
+    ) -> None:
         """Register a Python function for SQL. It must be deterministic."""
         self.catalog = self.catalog.with_function(ScalarFunction(name, call, _type(returns), arity))
 
@@ -214,18 +218,24 @@ class Session:
         """A query, bound and optimized, not started."""
         statements = parse(text)
         if len(statements) != 1:
-            raise Diagnostic("SYNTAX_ERROR", f"one query is needed, found {len(statements)} statements", text=text)
+            raise Diagnostic(
+                "SYNTAX_ERROR", f"one query is needed, found {len(statements)} statements", text=text
+            )
         return self.bound_query(statements[0], text)
 
     def describe(self, name: str, text: str = "", at: exp.Expression | None = None) -> list[tuple[str, str]]:
         """The columns of a stream, view or table, with their types."""
         definition = self.catalog.find(name)
         if definition is None:
-            raise Diagnostic(
-                "UNKNOWN_STREAM",
-                f"there is no stream, view or table '{name}'",
-                help=did_you_mean(name, self.catalog.names, "streams"),
-            ).at(span_of(at) if at is not None else None).locate(text)
+            raise (
+                Diagnostic(
+                    "UNKNOWN_STREAM",
+                    f"there is no stream, view or table '{name}'",
+                    help=did_you_mean(name, self.catalog.names, "streams"),
+                )
+                .at(span_of(at) if at is not None else None)
+                .locate(text)
+            )
         if isinstance(definition, ViewDefinition):
             fields = self.query(f"SELECT * FROM `{name}`").bound.plan.schema
         else:
@@ -278,7 +288,9 @@ class Session:
         definition = self.catalog.find(name)
         if not isinstance(definition, StreamDefinition):
             raise Diagnostic(
-                "UNKNOWN_STREAM", f"there is no stream '{name}'", help=did_you_mean(name, self.catalog.names, "streams")
+                "UNKNOWN_STREAM",
+                f"there is no stream '{name}'",
+                help=did_you_mean(name, self.catalog.names, "streams"),
             )
         for run in self._live.values():
             if definition.name in run.graph.definitions:
@@ -499,7 +511,14 @@ class Query:
             return {"json": to_json, "graphviz": to_graphviz, "mermaid": to_mermaid}[form](self.plan)
         parts = ["== Logical plan", tree(self.bound.plan)]
         if self.optimized[1]:
-            parts += ["", "== Rules", *(str(f) for f in self.optimized[1]), "", "== Optimized plan", tree(self.plan)]
+            parts += [
+                "",
+                "== Rules",
+                *(str(f) for f in self.optimized[1]),
+                "",
+                "== Optimized plan",
+                tree(self.plan),
+            ]
         if any(isinstance(n, Sync) for n in self.bound.plan.walk()):
             parts += ["", "== Synchronization", synchronization.describe(self.bound.plan)]
         parts += ["", "== Stages", self.session.engine.explain(self.name, self.plan, self.functions)]
@@ -516,7 +535,9 @@ class Query:
         try:
             yield
         except Diagnostic as diagnostic:
-            raise diagnostic.at(_suspect(self.bound.plan, diagnostic.condition)).locate(self.bound.text) from None
+            raise diagnostic.at(_suspect(self.bound.plan, diagnostic.condition)).locate(
+                self.bound.text
+            ) from None
 
 
 _SUSPECTS: dict[str, tuple[type[exp.Expression], ...]] = {
@@ -533,7 +554,9 @@ _SUSPECTS: dict[str, tuple[type[exp.Expression], ...]] = {
 def _suspect(plan: op.Node, condition: str) -> tuple[int, int] | None:
     """Where the only expression stands that can have failed so; None if there are several."""
     expressions = [
-        e for n in plan.walk() for e in (n.expressions if isinstance(n, op.Project) else [getattr(n, "predicate", None)])
+        e
+        for n in plan.walk()
+        for e in (n.expressions if isinstance(n, op.Project) else [getattr(n, "predicate", None)])
     ]
     kinds = _SUSPECTS.get(condition, ())
     found = {span_of(part) for e in expressions if e is not None and kinds for part in e.find_all(*kinds)}

@@ -69,7 +69,9 @@ class Case:
                 fields += (Field("vf", BIGINT, False), Field("vt", BIGINT))
                 definition = StreamDefinition(name, fields, source, valid=("vf", "vt"))
             else:
-                definition = StreamDefinition(name, (*fields, Field("t", BIGINT, False)), source, ordered_by="t")
+                definition = StreamDefinition(
+                    name, (*fields, Field("t", BIGINT, False)), source, ordered_by="t"
+                )
             catalog = catalog.with_definition(definition)
         return catalog
 
@@ -137,7 +139,9 @@ class Generator:
             width = self.random.choice([1, 2])
             left, _ = self._block(depth - 1, outer, ["INT"] * width)
             right, _ = self._block(depth - 1, outer, ["INT"] * width)
-            operation = self.random.choice(["UNION", "EXCEPT", "INTERSECT"]) + self.random.choice(["", " ALL"])
+            operation = self.random.choice(["UNION", "EXCEPT", "INTERSECT"]) + self.random.choice(
+                ["", " ALL"]
+            )
             return f"{left} {operation} {right}", [(f"x{i}", "INT") for i in range(width)]
         return self._block(depth, outer, None)
 
@@ -152,7 +156,9 @@ class Generator:
         if grouped:
             outputs, tail = self._grouping(items, outer, depth, wanted)
         else:
-            kinds = wanted or [self.random.choice(["INT", "INT", "STRING"]) for _ in range(self.random.randint(1, 3))]
+            kinds = wanted or [
+                self.random.choice(["INT", "INT", "STRING"]) for _ in range(self.random.randint(1, 3))
+            ]
             outputs = [(self._scalar(items, k, depth, outer), k) for k in kinds]
             distinct = "DISTINCT " if self._chance(0.2) else ""
         columns = [(f"x{i}", k) for i, (_, k) in enumerate(outputs)]
@@ -165,7 +171,8 @@ class Generator:
     def _limit(self, columns: list[tuple[str, str]]) -> str:
         keys = self.random.sample(range(1, len(columns) + 1), self.random.randint(1, len(columns)))
         terms = [
-            f"{k} {self.random.choice(['ASC', 'DESC'])} NULLS {self.random.choice(['FIRST', 'LAST'])}" for k in keys
+            f"{k} {self.random.choice(['ASC', 'DESC'])} NULLS {self.random.choice(['FIRST', 'LAST'])}"
+            for k in keys
         ]
         offset = f" OFFSET {self.random.randint(1, 2)}" if self._chance(0.2) else ""
         return f" ORDER BY {', '.join(terms)}§tie{len(columns)}§ LIMIT {self.random.randint(1, 3)}{offset}"
@@ -261,7 +268,9 @@ class Generator:
         if choice < 0.2:
             return f"{left} IS {self.random.choice(['', 'NOT '])}NULL"
         if choice < 0.3:
-            return f"{left} {self.random.choice(['', 'NOT '])}IN (0, {self.random.choice(['2', 'NULL', '3'])})"
+            return (
+                f"{left} {self.random.choice(['', 'NOT '])}IN (0, {self.random.choice(['2', 'NULL', '3'])})"
+            )
         if choice < 0.4:
             return f"{left} BETWEEN {self.random.randint(0, 1)} AND {self.random.randint(1, 3)}"
         right = self._column(items, "INT") if self._chance(0.5) else str(self.random.randint(0, 3))

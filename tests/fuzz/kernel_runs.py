@@ -45,7 +45,8 @@ def play(
     since = MIN
     for upto in boundaries:
         chunks = {
-            name: rows.filter((pl.col("ts") >= since) & (pl.col("ts") < upto)) for name, rows in sources.items()
+            name: rows.filter((pl.col("ts") >= since) & (pl.col("ts") < upto))
+            for name, rows in sources.items()
         }
         states, out = program.step(states, chunks, upto)
         outside = out.filter((pl.col("ts") < since) | (pl.col("ts") >= upto))

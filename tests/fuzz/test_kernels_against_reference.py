@@ -14,8 +14,6 @@ from tidegate.language.dialect import parse
 
 CASES = int(os.environ.get("TIDEGATE_FUZZ_CASES", "120"))
 FIRST = int(os.environ.get("TIDEGATE_FUZZ_SEED", "100000"))
-FAILED_BEFORE: tuple[int, ...] = ()
-"""Seeds that once showed a difference."""
 
 
 def check(case: Case) -> str | None:
@@ -38,9 +36,3 @@ def test_kernels_equal_the_reference(block: int) -> None:
     for seed in range(FIRST + block * size, FIRST + (block + 1) * size):
         found = check(Generator(seed).case())
         assert found is None, found
-
-
-@pytest.mark.parametrize("seed", FAILED_BEFORE)
-def test_what_failed_before(seed: int) -> None:
-    found = check(Generator(seed).case())
-    assert found is None, found

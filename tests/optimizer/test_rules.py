@@ -37,7 +37,11 @@ def test_relational_rules_fired_on_the_way() -> None:
 
     if not FIRED:
         pytest.fail("run the whole module: this test looks at what the others made fire")
-    names = [n for n, f in vars(relational).items() if callable(f) and getattr(f, "__module__", "") == relational.__name__]
+    names = [
+        n
+        for n, f in vars(relational).items()
+        if callable(f) and getattr(f, "__module__", "") == relational.__name__
+    ]
     public = {n for n in names if not n.startswith("_")}
     rare = {"drop_distinct_below_distinct", "merge_filters", "remove_identity_project"}
     assert public - rare <= set(FIRED), public - set(FIRED)

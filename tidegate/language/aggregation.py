@@ -95,7 +95,9 @@ def read_call(node: exp.Expression, user: Mapping[str, AggregateFunction]) -> Ca
         arguments = [*arguments[0].expressions, *arguments[1:]]
     if name == "COUNT_IF":
         condition = arguments[0]
-        where = condition if where is None else exp.And(this=exp.paren(where), expression=exp.paren(condition))
+        where = (
+            condition if where is None else exp.And(this=exp.paren(where), expression=exp.paren(condition))
+        )
         return Call("COUNT", (), False, where)
     if name == "COUNT" and not distinct and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
         arguments = []

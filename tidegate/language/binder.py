@@ -110,7 +110,9 @@ class Binder:
             return modify_plan(ast, self.catalog)[0]
         if isinstance(ast, exp.Table):
             return self.query(exp.Select(expressions=[exp.Star()], from_=exp.From(this=ast)), outer)
-        raise Diagnostic("SYNTAX_ERROR", "this is not a query", help="a query starts with SELECT").at(span_of(ast))
+        raise Diagnostic("SYNTAX_ERROR", "this is not a query", help="a query starts with SELECT").at(
+            span_of(ast)
+        )
 
     def _with(self, with_: exp.Expression) -> Binder:
         if with_.args.get("recursive"):
@@ -120,7 +122,9 @@ class Binder:
         for cte in with_.expressions:
             query = cte.this
             if cte.alias.lower() in named:
-                raise Diagnostic("DUPLICATE_ALIAS", f"WITH names '{cte.alias}' twice").at(span_of(cte.args["alias"]))
+                raise Diagnostic("DUPLICATE_ALIAS", f"WITH names '{cte.alias}' twice").at(
+                    span_of(cte.args["alias"])
+                )
             named.add(cte.alias.lower())
             columns = [c.name for c in (cte.args["alias"].args.get("columns") or [])]
             if columns:
@@ -164,7 +168,8 @@ class Binder:
             common = common_type(a.type, b.type)
             if common is None:
                 raise Diagnostic(
-                    "TYPE_MISMATCH", f"columns '{a.name}' ({a.type}) and '{b.name}' ({b.type}) do not go together"
+                    "TYPE_MISMATCH",
+                    f"columns '{a.name}' ({a.type}) and '{b.name}' ({b.type}) do not go together",
                 ).at(span_of(ast.expression))
             types.append(common)
         left, right = _coerce(left, types, left_fields), _coerce(right, types, left_fields)
@@ -300,9 +305,7 @@ def _rename(schema: Schema, names: list[str], ast: exp.Expression) -> Schema:
     if not names:
         return schema
     if len(names) != len(visible):
-        raise Diagnostic(
-            "COLUMN_COUNT", f"{len(names)} names for {len(visible)} columns"
-        ).at(span_of(ast))
+        raise Diagnostic("COLUMN_COUNT", f"{len(names)} names for {len(visible)} columns").at(span_of(ast))
     fresh = iter(names)
     return tuple(f if f.hidden else replace(f, name=next(fresh)) for f in schema)
 
@@ -316,7 +319,9 @@ def _named_plan(plan: op.Node, fields: Schema) -> op.Node:
 def _coerce(plan: op.Node, types: list[Type], names: list[Field]) -> op.Node:
     """Visible columns only, cast to the given types."""
     places = [i for i, f in enumerate(plan.schema) if not f.hidden]
-    if len(places) == len(plan.schema) and all(plan.schema[i].type == t for i, t in zip(places, types, strict=True)):
+    if len(places) == len(plan.schema) and all(
+        plan.schema[i].type == t for i, t in zip(places, types, strict=True)
+    ):
         return plan
     cast: Callable[[int, Type], exp.Expression] = lambda i, t: (  # noqa: E731
         ref(i) if plan.schema[i].type == t else exp.Cast(this=ref(i), to=type_to_sqlglot(t))

@@ -74,7 +74,9 @@ class Block:
         """A bound condition."""
         expression, typed = self.bind_typed(ast)
         if typed.type not in (BOOLEAN, VOID):
-            raise Diagnostic("TYPE_MISMATCH", f"{clause} needs a condition, found {typed.type}").at(span_of(ast))
+            raise Diagnostic("TYPE_MISMATCH", f"{clause} needs a condition, found {typed.type}").at(
+                span_of(ast)
+            )
         return expression
 
     def _bind_node(self, node: exp.Expression) -> exp.Expression:
@@ -120,7 +122,8 @@ class Block:
         nested = self._nested(ast)
         if len(nested.schema) != 1:
             raise Diagnostic(
-                "COLUMN_COUNT", f"a sub-query used as a value must have one column, found {len(nested.schema)}"
+                "COLUMN_COUNT",
+                f"a sub-query used as a value must have one column, found {len(nested.schema)}",
             ).at(span_of(ast))
         with _placed(ast):
             self.plan = subqueries.value_join(self.plan, nested, span_of(ast) or (0, 0))
@@ -160,7 +163,8 @@ class Block:
         nested = self._nested(value_ast)
         if len(nested.schema) != 1:
             raise Diagnostic(
-                "COLUMN_COUNT", f"a sub-query used as a value must have one column, found {len(nested.schema)}"
+                "COLUMN_COUNT",
+                f"a sub-query used as a value must have one column, found {len(nested.schema)}",
             ).at(span_of(value_ast))
         kind = _NEGATED[type(ast)] if negated else type(ast)
         sides = (ref(0), inwards(other)) if left_nested else (inwards(other), ref(0))

@@ -121,9 +121,7 @@ class Catalog:
                 f"'{definition.name}' exists already",
                 help="choose another name, DROP it first, or say CREATE OR REPLACE",
             )
-        return replace(
-            self, definitions={**self.definitions, definition.name.lower(): definition}
-        )
+        return replace(self, definitions={**self.definitions, definition.name.lower(): definition})
 
     def without(self, name: str) -> Catalog:
         rest = {k: v for k, v in self.definitions.items() if k != name.lower()}

@@ -139,7 +139,9 @@ def _value(value: Any, type_: Type, unit: float) -> Value:
             raise ValueError
         return bool(value)
     if type_.name == "DATE":
-        return date(1970, 1, 1) + timedelta(days=value) if isinstance(value, int) else date.fromisoformat(value)
+        return (
+            date(1970, 1, 1) + timedelta(days=value) if isinstance(value, int) else date.fromisoformat(value)
+        )
     if type_.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
         moment = to_datetime(round(value * unit)) if isinstance(value, int) else datetime.fromisoformat(value)
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -39,7 +39,19 @@ STATEMENTS = (
     "ISTREAM", "DSTREAM", "RSTREAM", "SET",
 )  # fmt: skip
 CHANGES = ("UPDATE", "DELETE", "MERGE", "ALTER", "TRUNCATE")
-CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "JOIN", "WINDOW")
+CLAUSES = (
+    "FROM",
+    "WHERE",
+    "GROUP",
+    "HAVING",
+    "ORDER",
+    "LIMIT",
+    "UNION",
+    "EXCEPT",
+    "INTERSECT",
+    "JOIN",
+    "WINDOW",
+)
 
 
 class _SyntaxError(ParseError):
@@ -289,9 +301,7 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         for kind in ("STREAMS", "VIEWS", "TABLES", "FUNCTIONS", "QUERIES"):
             if self._match_text_seq(kind):
                 return syntax.ShowDefinitions(kind=kind)
-        self._stop(
-            f"expected STREAMS, VIEWS, TABLES, FUNCTIONS or QUERIES{self._but_found()}", *self._here()
-        )
+        self._stop(f"expected STREAMS, VIEWS, TABLES, FUNCTIONS or QUERIES{self._but_found()}", *self._here())
         raise AssertionError
 
     def _parse_set_statement(self) -> exp.Expression:
@@ -330,7 +340,9 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
                 first = first.this
             if isinstance(first, exp.Select) and token.token_type == TokenType.SELECT:
                 if not first.expressions:
-                    self._stop("nothing is selected", token.start, token.end + 1, "SELECT * takes all columns")
+                    self._stop(
+                        "nothing is selected", token.start, token.end + 1, "SELECT * takes all columns"
+                    )
                 first.meta.setdefault("start", token.start)
                 first.meta.setdefault("end", token.end)
             return query  # type: ignore[no-any-return]
@@ -362,7 +374,9 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         if window is None and sync is None:
             return alias
         columns = alias.args.get("columns") if alias else None
-        return syntax.StreamAlias(this=alias.this if alias else None, columns=columns, window=window, sync=sync)
+        return syntax.StreamAlias(
+            this=alias.this if alias else None, columns=columns, window=window, sync=sync
+        )
 
     def _parse_window_clause(self) -> syntax.StreamWindow | None:
         if self._match_pair(TokenType.WINDOW, TokenType.L_PAREN):
@@ -502,7 +516,9 @@ def parse(text: str) -> list[exp.Expression]:
         raise Diagnostic("SYNTAX_ERROR", "the statement is nested too deeply", text=text) from None
     for statement in statements:
         if isinstance(statement, exp.Command):
-            raise Diagnostic("SYNTAX_ERROR", "this is not a statement of Tidegate", position_at(text, 0), text)
+            raise Diagnostic(
+                "SYNTAX_ERROR", "this is not a statement of Tidegate", position_at(text, 0), text
+            )
     return [s for s in statements if s is not None and not isinstance(s, exp.Semicolon)]
 
 

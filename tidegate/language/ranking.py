@@ -152,6 +152,10 @@ def _is_read(ast: exp.Select, alias: str, conditions: list[exp.Expression]) -> b
                 left_out = [c.name.lower() for c in node.args.get("except_") or []]
                 if alias.lower() not in left_out and not isinstance(node.parent, exp.Count):
                     return True
-            if _names(node, alias) and not (isinstance(node.parent, exp.Star)):
+            if (
+                isinstance(node, exp.Expression)
+                and _names(node, alias)
+                and not isinstance(node.parent, exp.Star)
+            ):
                 return True
     return False

@@ -96,7 +96,9 @@ class Scope:
         if len(parts) >= 2:
             items = [r for r in self.relations if r.alias and r.alias.lower() == parts[0].lower()]
             if len(items) > 1:
-                raise Diagnostic("AMBIGUOUS_ALIAS", f"'{parts[0]}' names two items of FROM").at(span_of(column))
+                raise Diagnostic("AMBIGUOUS_ALIAS", f"'{parts[0]}' names two items of FROM").at(
+                    span_of(column)
+                )
             if items:
                 positions = items[0].find(parts[1])
                 if not positions:
@@ -144,7 +146,9 @@ class Scope:
             ).at(span_of(column))
         if name.lower() == "now":
             return Diagnostic(
-                "NOW_CONDITION", "NOW can stand in conditions of WHERE only", help="WHERE TS <= NOW AND NOW < TS + 5"
+                "NOW_CONDITION",
+                "NOW can stand in conditions of WHERE only",
+                help="WHERE TS <= NOW AND NOW < TS + 5",
             ).at(span_of(column))
         names = [f.name for r in self.relations for f in r.fields if not f.hidden]
         return Diagnostic(

@@ -141,7 +141,9 @@ class SelectBinder(FromBinder):
                     return named[0]
                 raise
         if self._aggregates_in(term):
-            raise Diagnostic("AGGREGATE_NOT_ALLOWED", "an aggregate cannot stand in GROUP BY").at(span_of(term))
+            raise Diagnostic("AGGREGATE_NOT_ALLOWED", "an aggregate cannot stand in GROUP BY").at(
+                span_of(term)
+            )
         return term
 
     def _lift(self, ast: exp.Expression) -> exp.Expression:
@@ -194,7 +196,9 @@ class SelectBinder(FromBinder):
         arguments = tuple(
             Block.bind(before, a)
             for argument in call.arguments
-            for a in ([e for _, e in before._star(None, argument)] if isinstance(argument, exp.Star) else [argument])
+            for a in (
+                [e for _, e in before._star(None, argument)] if isinstance(argument, exp.Star) else [argument]
+            )
         )
         if call.function in ("FIRST", "LAST"):
             times = before.scope.time_columns()
@@ -299,7 +303,9 @@ class SelectBinder(FromBinder):
     def _star(
         self, table: str | None, star: exp.Expression, whole: exp.Expression | None = None
     ) -> list[Output]:
-        relations = [r for r in self.scope.relations if table is None or (r.alias or "").lower() == table.lower()]
+        relations = [
+            r for r in self.scope.relations if table is None or (r.alias or "").lower() == table.lower()
+        ]
         if not relations:
             message = f"there is no '{table}' in FROM" if table else "* needs a FROM"
             aliases = [r.alias for r in self.scope.relations if r.alias]
@@ -325,7 +331,11 @@ class SelectBinder(FromBinder):
             items.append((next((n for n in names if n.lower() == name), name), expression))
         for relation in relations:
             for i, f in enumerate(relation.fields):
-                if f.hidden or f.name.lower() in left_out or (table is None and f.name.lower() in relation.merged):
+                if (
+                    f.hidden
+                    or f.name.lower() in left_out
+                    or (table is None and f.name.lower() in relation.merged)
+                ):
                     continue
                 items.append((f.name, self._marked(relation.offset + i, star)))
         return items
@@ -361,7 +371,8 @@ class SelectBinder(FromBinder):
 
         partition = tuple(dict.fromkeys(place(p) for p in ranking.partition))
         keys = tuple(
-            op.SortKey(place(o.this), bool(o.args.get("desc")), bool(o.args.get("nulls_first"))) for o in ranking.order
+            op.SortKey(place(o.this), bool(o.args.get("desc")), bool(o.args.get("nulls_first")))
+            for o in ranking.order
         )
         self._project(extended, extra_fields)
         self.plan = op.TopK(self.plan, keys, ranking.limit, ranking.offset, partition)
@@ -407,7 +418,9 @@ class SelectBinder(FromBinder):
             field = extra_fields[place] if fields is not None else self.plan.schema[place]
             if not field.type.is_orderable:
                 raise Diagnostic("TYPE_MISMATCH", f"{field.type} cannot be ordered").at(span_of(ordered))
-            keys.append(op.SortKey(place, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))))
+            keys.append(
+                op.SortKey(place, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first")))
+            )
         if fields is not None:
             self._project(extended, extra_fields)
         if limit is None:
@@ -443,9 +456,9 @@ def _constant(ast: exp.Expression, argument: str) -> int | None:
         return None
     value = node.expression
     if not (isinstance(value, exp.Literal) and not value.is_string and value.this.isdigit()):
-        raise Diagnostic(
-            "INVALID_LIMIT", f"{argument.upper()} takes a whole number"
-        ).at((span_of(value) if isinstance(value, exp.Expression) else None) or span_of(ast))
+        raise Diagnostic("INVALID_LIMIT", f"{argument.upper()} takes a whole number").at(
+            (span_of(value) if isinstance(value, exp.Expression) else None) or span_of(ast)
+        )
     return int(value.this)
 
 

@@ -75,7 +75,9 @@ def _base(statement: syntax.CreateBase) -> StreamDefinition:
     if definition.table and (ordered_by is not None or valid is not None):
         what = ordered_by if ordered_by is not None else statement.args["valid"][0]
         raise Diagnostic(
-            "TABLE_WITH_TIME", "a table is valid at every instant and has no order", help="CREATE STREAM instead"
+            "TABLE_WITH_TIME",
+            "a table is valid at every instant and has no order",
+            help="CREATE STREAM instead",
         ).at(span_of(what))
     if ordered_by is not None:
         definition = replace(definition, ordered_by=_time_column(ordered_by, definition.columns).name)
@@ -84,7 +86,9 @@ def _base(statement: syntax.CreateBase) -> StreamDefinition:
             raise Diagnostic("SYNTAX_ERROR", "VALID takes two columns: from and to").at(span_of(valid[0]))
         first, last = (_time_column(v, definition.columns) for v in valid)
         if (first.type in (TIMESTAMP, TIMESTAMP_NTZ)) != (last.type in (TIMESTAMP, TIMESTAMP_NTZ)):
-            raise Diagnostic("TIME_DOMAIN", "both ends of a validity have the same type").at(span_of(valid[1]))
+            raise Diagnostic("TIME_DOMAIN", "both ends of a validity have the same type").at(
+                span_of(valid[1])
+            )
         definition = replace(definition, valid=(first.name, last.name))
     domain_is_timestamp = definition.time_type == TIMESTAMP
     said = {o.this.name.lower(): span_of(o) for o in statement.args.get("options") or []}
@@ -181,7 +185,9 @@ def _view(statement: syntax.CreateView, catalog: Catalog, text: str, ask: Ask | 
     for name in columns or names:
         if name.lower() in seen:
             raise Diagnostic(
-                "DUPLICATE_COLUMN", f"the view would have two columns '{name}'", help="name one of them with AS"
+                "DUPLICATE_COLUMN",
+                f"the view would have two columns '{name}'",
+                help="name one of them with AS",
             ).at(span_of(statement.this))
         seen.add(name.lower())
     replacing = bool(statement.args.get("replace"))

@@ -93,9 +93,7 @@ def _value_last(join: op.Join, width: int, value: int) -> op.Node:
 
 
 def _same_columns(left: Sequence[int], right: Sequence[int]) -> list[exp.Expression]:
-    return [
-        exp.NullSafeEQ(this=ref(a), expression=ref(b)) for a, b in zip(left, right, strict=True)
-    ]
+    return [exp.NullSafeEQ(this=ref(a), expression=ref(b)) for a, b in zip(left, right, strict=True)]
 
 
 def at_most_one_row(plan: op.Node) -> bool:
@@ -112,9 +110,7 @@ def at_most_one_row(plan: op.Node) -> bool:
 # pulling predicates up ----------------------------------------------------------------------------------------
 
 
-def pull_up(
-    plan: op.Node, duplicates_matter: bool
-) -> tuple[op.Node, list[exp.Expression]] | None:
+def pull_up(plan: op.Node, duplicates_matter: bool) -> tuple[op.Node, list[exp.Expression]] | None:
     """The plan without the predicates that read outer columns, and those predicates; None where they cannot move.
 
     Columns that the predicates need are appended, so positions of the plan's own columns stay.
@@ -133,9 +129,7 @@ def pull_up(
         predicates += [p for p in own if max(references(p), default=0) >= OUTER]
         remaining = conjoin(local)
         return (op.Filter(inner, remaining) if remaining is not None else inner), predicates
-    if isinstance(plan, op.Project) and not any(
-        i >= OUTER for e in plan.expressions for i in references(e)
-    ):
+    if isinstance(plan, op.Project) and not any(i >= OUTER for e in plan.expressions for i in references(e)):
         beneath = pull_up(plan.input, duplicates_matter)
         if beneath is None:
             return None
@@ -200,9 +194,7 @@ def group_by_equalities(plan: op.Node) -> tuple[op.Node, list[exp.Expression]] |
     grouped = op.Aggregate(inner, tuple(keys), plan.aggregations)
     width = len(keys)
     order = [*range(width, width + len(plan.aggregations)), *range(width)]
-    value_first = op.Project(
-        grouped, tuple(ref(i) for i in order), tuple(grouped.schema[i] for i in order)
-    )
+    value_first = op.Project(grouped, tuple(ref(i) for i in order), tuple(grouped.schema[i] for i in order))
     places = {k: len(plan.aggregations) + n for n, k in enumerate(keys)}
     return value_first, [substitute(p, lambda i: ref(i if i >= OUTER else places[i])) for p in predicates]
 
@@ -354,9 +346,7 @@ def with_mark(
     true_part = partner_join(outer, nested, "semi", true_where)
     others = partner_join(outer, nested, "anti", true_where)
     if null_where is None:
-        return op.UnionAll(
-            marked(true_part, exp.true(), False), marked(others, exp.false(), False)
-        )
+        return op.UnionAll(marked(true_part, exp.true(), False), marked(others, exp.false(), False))
     null_part = partner_join(others, nested, "semi", null_where)
     false_part = partner_join(others, nested, "anti", null_where)
     unknown = exp.Cast(this=exp.null(), to=exp.DataType.build("boolean"))

@@ -56,7 +56,9 @@ def modify_plan(ast: ModifyOver, catalog: Catalog) -> tuple[Modify, StreamDefini
                 help="give KEY columns, or leave OPERATION out",
             ).at(span_of(operation))
         if place in key:
-            raise Diagnostic("OPERATION_WITHOUT_KEY", "the operation cannot be part of the key").at(span_of(operation))
+            raise Diagnostic("OPERATION_WITHOUT_KEY", "the operation cannot be part of the key").at(
+                span_of(operation)
+            )
         if scan.schema[place].type != STRING:
             raise Diagnostic(
                 "TYPE_MISMATCH", f"operations are words; '{operation.name}' is {scan.schema[place].type}"
@@ -96,11 +98,15 @@ def raw_beneath(plan: op.Node) -> op.Node:
     return plan.input if isinstance(plan, Modify) and plan.key is None else plan
 
 
-def synchronized(plan: op.Node, points: op.Node, readable: bool, domain: Type | None, ast: exp.Expression) -> op.Node:
+def synchronized(
+    plan: op.Node, points: op.Node, readable: bool, domain: Type | None, ast: exp.Expression
+) -> op.Node:
     """The item as of the latest point; a stream with a TS and other columns is the stream of its instants."""
     if domain is None:
         raise Diagnostic(
-            "SYNC_OF_TABLE", "a table never changes: there is nothing to synchronize", help="leave SYNC BY out"
+            "SYNC_OF_TABLE",
+            "a table never changes: there is nothing to synchronize",
+            help="leave SYNC BY out",
         ).at(span_of(ast))
     visible = [i for i, f in enumerate(points.schema) if not f.hidden]
     if readable and len(visible) != 1:
@@ -157,7 +163,9 @@ def restricted(
 def with_now(condition: exp.Expression, scope: Scope, position: int, domain: Type | None) -> exp.Expression:
     """The condition with NOW as a bound column at a position."""
     if domain is None:
-        raise Diagnostic("NOW_CONDITION", "NOW needs a stream in FROM: tables have no time").at(span_of(condition))
+        raise Diagnostic("NOW_CONDITION", "NOW needs a stream in FROM: tables have no time").at(
+            span_of(condition)
+        )
     if condition.find(exp.Select, exp.SetOperation) is not None:
         raise unsupported("a sub-query cannot stand in a condition on NOW").at(span_of(condition))
 
@@ -180,7 +188,9 @@ def split_by_unit(
     for condition in conditions:
         read = references(condition) - {now}
         if any(i >= OUTER for i in read):
-            raise unsupported("a condition on NOW cannot read columns of an outer query").at(span_of(condition))
+            raise unsupported("a condition on NOW cannot read columns of an outer query").at(
+                span_of(condition)
+            )
         place = next((k for k, (a, b) in enumerate(ranges) if read and all(a <= i < b for i in read)), None)
         if place is None:
             rest.append(condition)

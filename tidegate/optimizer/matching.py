@@ -96,7 +96,13 @@ def _implied(condition: exp.Expression, given: tuple[exp.Expression, ...]) -> bo
 
 
 _Bound = tuple[exp.Expression, str, Decimal]
-_SIGNS: dict[type[exp.Expression], str] = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<=", exp.EQ: "="}
+_SIGNS: dict[type[exp.Expression], str] = {
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.EQ: "=",
+}
 
 
 def _bound(condition: exp.Expression) -> _Bound | None:
