@@ -34,7 +34,9 @@ def commit(ledger: Ledger, rows: Rows, upto: int) -> None:
     pq.write_table(table, sink)
     ledger.storage.write(name, sink.getvalue())
     _, ts, te, n = columns
-    file = ResultFile("q", name, len(rows), sum(x < 0 for x in n), sum(x > 1 for x in n), min(ts), max(ts), max(te))
+    file = ResultFile(
+        "q", name, len(rows), sum(x < 0 for x in n), sum(x > 1 for x in n), min(ts), max(ts), max(te)
+    )
     ledger.commit(replace(ledger.latest, epoch=epoch, upto=upto, results=(file,)))
 
 
@@ -120,7 +122,9 @@ def test_a_reader_finds_its_files_until_the_merge_after(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_answers_of_a_running_graph_do_not_change_when_files_are_merged(spark: SparkSession, tmp_path: Path) -> None:
+def test_answers_of_a_running_graph_do_not_change_when_files_are_merged(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     engine = Engine(spark, str(tmp_path), partitions=2)
     rows = make_rows(5, 24)
     queries = {n: plans()[n] for n in ("grouped", "outer")}

@@ -14,7 +14,15 @@ from tidegate.algebra.reference import Arrivals, Reference
 from tidegate.runtime.verification import SparkScalars, signed_rows
 from tidegate.session import Query, Session, connect
 
-V = [(1, "Robert", 1), (2, "Rupert", 3), (3, "Ashcraft", 4), (4, "Ann", 4), (5, None, 7), (6, "Robert", 9), (7, "Honey", 14)]
+V = [
+    (1, "Robert", 1),
+    (2, "Rupert", 3),
+    (3, "Ashcraft", 4),
+    (4, "Ann", 4),
+    (5, None, 7),
+    (6, "Robert", 9),
+    (7, "Honey", 14),
+]
 W = [("Rubin", 2, 2), ("Ashcroft", 4, 5), ("Rupert", 6, 8), (None, 3, 8), ("Anna", 9, 15)]
 
 QUERIES = {

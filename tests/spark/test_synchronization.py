@@ -25,7 +25,15 @@ ORDERS = [
     (1, "pen", 7, "d", 11),
     (3, "ink", 6, "u", 13),
 ]
-ROOMS = [("a", 78, 1), ("b", 125, 3), ("a", 105, 3), ("c", 95, 5), ("b", 70, 8), ("a", 130, 10), ("c", 121, 12)]
+ROOMS = [
+    ("a", 78, 1),
+    ("b", 125, 3),
+    ("a", 105, 3),
+    ("c", 95, 5),
+    ("b", 70, 8),
+    ("a", 130, 10),
+    ("c", 121, 12),
+]
 SCRIPT = """
 CREATE STREAM Orders OVER OrderLog KEY id OPERATION op;
 CREATE STREAM Rooms OVER RoomLog KEY room;
@@ -87,7 +95,8 @@ def test_live_answers_are_the_references(session: Session) -> None:
     definitions = {n: d for q in asked.values() for n, d in q.definitions.items()}
     run = session.engine.start({n: q.plan for n, q in asked.items()}, definitions, graph="sync", begin=False)
     arrivals = sorted(
-        [(r[-1], n, r) for n, rows in (("OrderLog", ORDERS), ("RoomLog", ROOMS)) for r in rows], key=lambda a: a[:2]
+        [(r[-1], n, r) for n, rows in (("OrderLog", ORDERS), ("RoomLog", ROOMS)) for r in rows],
+        key=lambda a: a[:2],
     )
     for first in range(0, len(arrivals), 3):
         batch: dict[str, list[tuple[Any, ...]]] = {}
@@ -112,7 +121,9 @@ def test_points_of_events_go_to_every_partition(session: Session) -> None:
     assert "exchanged by" in text
     assert "sent to every partition" in text
     ticks = session.query(QUERIES["clock_grouped"]).explain()
-    assert ticks.count("  from ") == 2, "the relation is exchanged by its key, then by the group; ticks never travel"
+    assert ticks.count("  from ") == 2, (
+        "the relation is exchanged by its key, then by the group; ticks never travel"
+    )
 
 
 def test_a_clock_alone_is_refused(session: Session) -> None:

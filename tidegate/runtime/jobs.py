@@ -198,7 +198,11 @@ def _diagnostic(problem: Exception) -> Diagnostic | None:
         condition = problem.getCondition() if isinstance(problem, PySparkException) else None
         if condition is None or "Traceback" in text:
             return None
-        message = text.split(" If necessary set", maxsplit=1)[0].split("SQLSTATE", maxsplit=1)[0].split("\n", maxsplit=1)[0]
+        message = (
+            text.split(" If necessary set", maxsplit=1)[0]
+            .split("SQLSTATE", maxsplit=1)[0]
+            .split("\n", maxsplit=1)[0]
+        )
         return Diagnostic(condition.split(".")[0], message.removeprefix(f"[{condition}] ").strip())
     head, *rest = text[start:].split(": ", 1)[1].split("\n")
     advice = next((line.removeprefix("help: ") for line in rest[:4] if line.startswith("help: ")), None)

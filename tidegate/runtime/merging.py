@@ -86,7 +86,9 @@ def _merge(
 
 def _described(query: str, name: str, rows: Frame) -> ResultFile:
     times = rows.select(
-        pl.col("ts").min().alias("min_ts"), pl.col("ts").max().alias("max_ts"), pl.col("te").max().alias("max_te")
+        pl.col("ts").min().alias("min_ts"),
+        pl.col("ts").max().alias("max_ts"),
+        pl.col("te").max().alias("max_te"),
     ).row(0)
     negative, multiple = int((rows["n"] < 0).sum()), int((rows["n"] > 1).sum())
     return ResultFile(query, name, rows.height, negative, multiple, *times)

@@ -184,7 +184,8 @@ class _Asked:
         if not new:
             return
         columns = [
-            column_from_values(f"c{i}", [values[i] for values in new], f.type) for i, f in enumerate(self._schema)
+            column_from_values(f"c{i}", [values[i] for values in new], f.type)
+            for i, f in enumerate(self._schema)
         ]
         number = pl.Series("n", range(len(new)), dtype=pl.Int64)
         frame = self._spark.createDataFrame(to_arrow(pl.DataFrame([*columns, number])))

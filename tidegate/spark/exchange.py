@@ -102,7 +102,9 @@ def lanes_of(stages: Sequence[Stage], first: int = 0) -> tuple[Lane, ...]:
             if isinstance(origin, StageRows) and origin.expressions is not None:
                 made = origin.expressions
                 given = tuple(sorted({c for i in moving for c in references(made[i])}))
-            lanes.append(Lane(first + len(lanes), stage.number, entry, born, stage.wave, moving, times, given))
+            lanes.append(
+                Lane(first + len(lanes), stage.number, entry, born, stage.wave, moving, times, given)
+            )
     return tuple(lanes)
 
 
@@ -267,7 +269,9 @@ def _mapped(frame: DataFrame, lanes: Sequence[Lane], boundary: Boundary) -> Data
     if not whens:
         return frame
     types = dict(boundary.columns)
-    values = {f"s{slot}": f"CAST(CASE lane{w} ELSE s{slot} END AS {types[f's{slot}']})" for slot, w in whens.items()}
+    values = {
+        f"s{slot}": f"CAST(CASE lane{w} ELSE s{slot} END AS {types[f's{slot}']})" for slot, w in whens.items()
+    }
     return frame.select(*(F.expr(values.get(c, c)).alias(c) for c in frame.columns))
 
 

@@ -326,4 +326,6 @@ def _partnered(own: Node, pairs: Node, offset: int, kind: str) -> Join:
 
 def _padded(alone: Node, schema: Schema, offset: int) -> Project:
     own = range(offset, offset + len(alone.schema))
-    return Project(alone, tuple(ref(i - offset) if i in own else exp.null() for i in range(len(schema))), schema)
+    return Project(
+        alone, tuple(ref(i - offset) if i in own else exp.null() for i in range(len(schema))), schema
+    )
