@@ -78,6 +78,20 @@ def test_distinct_of_distinct_and_filters_of_filters_merge() -> None:
     assert "merge_filters" in [f.rule for f in trace]
 
 
+def test_quantifiers_compare_with_the_extreme_only() -> None:
+    """Fired by the generated queries above as well; here the form is pinned."""
+    assert FIRED["compare_with_extreme"], "run the whole module: this test looks at what the others made fire"
+    case = Generator(1).case()
+    text = "SELECT x FROM (SELECT COUNT(*) AS x FROM S WINDOW(RANGE 5) GROUP BY a) WHERE x >= ALL " + (
+        "(SELECT COUNT(*) FROM R WINDOW(RANGE 5) GROUP BY a)"
+    )
+    better, _ = optimize(bind(parse(text)[0], case.catalog, text).plan)
+    join = next(n for n in better.walk() if isinstance(n, op.Join))
+    assert isinstance(join.right, op.Aggregate)
+    assert [a.function for a in join.right.aggregations] == ["MAX"]
+    assert not join.right.keys
+
+
 def test_a_projection_that_changes_nothing_goes() -> None:
     scan = op.Scan("S", (Field("a", INT), Field("b", INT)))
     better, trace = optimize(op.Distinct(op.Project(scan, (ref(0), ref(1)), scan.schema)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidegate.algebra import operators as op
-from tidegate.optimizer.rules import relational, sync, windows
+from tidegate.optimizer.rules import quantifiers, relational, sync, windows
 
 RULES: tuple[Callable[[op.Node], op.Node | None], ...] = (
     relational.merge_filters,
@@ -14,6 +14,7 @@ RULES: tuple[Callable[[op.Node], op.Node | None], ...] = (
     windows.push_filter_below_window,
     relational.push_filter_into_join,
     relational.push_join_conditions_down,
+    quantifiers.compare_with_extreme,
     relational.drop_distinct_below_distinct,
     relational.merge_projects,
     relational.remove_identity_project,
