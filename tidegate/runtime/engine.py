@@ -90,6 +90,7 @@ class Engine:
                 time_type(_used({name: plan}, definitions)),
                 lambda: ledger.results,
                 lambda: ledger.latest,
+                keep=self,
             )
             for name, plan in plans.items()
         }

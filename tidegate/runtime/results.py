@@ -7,7 +7,7 @@ and its closing. Readers see neither: `intervals` matches them, `changes` and `a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import polars as pl
@@ -41,6 +41,10 @@ class Result:
     since: int = MIN
     key: tuple[int, ...] | None = None
     """Columns that tell rows apart, for a STREAMED answer: a row that takes the place of another is an update."""
+    keep: object = field(default=None, repr=False, compare=False)
+    """Whoever owns the files: they are there as long as an answer is."""
+    horizon: Callable[[], int] = lambda: MIN
+    """Answers before this instant are not kept."""
 
     @property
     def upto(self) -> int:
@@ -105,6 +109,12 @@ class Result:
                 "NOT_FINAL",
                 f"the answer at {self._show(t)} is not final yet: the sources have reached {self._show(self.upto)}",
                 help="ask for an earlier instant, or wait until every source has passed it",
+            )
+        if t < self.horizon():
+            raise Diagnostic(
+                "FORGOTTEN",
+                f"the answer at {self._show(t)} is not kept: answers are kept from {self._show(self.horizon())} on",
+                help="start the query with a longer retention",
             )
         return self._snapshot(t)
 
