@@ -20,6 +20,7 @@ from pyspark import TaskContext, cloudpickle
 
 from tidegate.algebra.operators import Node
 from tidegate.kernels.graph import Program, compile_plans
+from tidegate.kernels.modify import ModifyKernel, anomalies_of
 from tidegate.kernels.rows import Frame, Table, from_arrow, payload_types, to_arrow
 from tidegate.spark import segments
 from tidegate.spark.exchange import MESSAGE, Boundary, Lane
@@ -152,6 +153,7 @@ def run_wave(epoch: Epoch, partition: int, batches: Iterable[pa.RecordBatch]) ->
         }
         place = place_name(plan.labels[stage.number], partition)
         message, outputs = _run_stage(epoch, stage, unpacked.programs[stage.number], place, partition, chunks)
+        refused += message.pop("refused")
         message["wait"] = arrived - started
         messages.append(json.dumps(message))
         if after is not None:
@@ -185,7 +187,7 @@ def _run_stage(
         waiting, chunks = _hold(dict(states.get(WAITING, {})), chunks, epoch.upto)
     after, outputs = program.step_all(states, chunks, epoch.upto)
     stepped = time.perf_counter()
-    message: dict[str, Any] = {"kind": "stage", "place": place}
+    message: dict[str, Any] = {"kind": "stage", "place": place, "refused": _anomalies(stage, program, after)}
     if epoch.keep_state:
         saved_log = _save(epoch, place, partition, log, {**after, WAITING: waiting})
         message |= {"segments": saved_log.segments, "logged": saved_log.rows}
@@ -205,6 +207,23 @@ def _run_stage(
         "results": done - saved,
     }
     return message, outputs
+
+
+def _anomalies(stage: Stage, program: Program, after: States) -> list[str]:
+    """Operations of modify streams that could not be applied, as rows refused by their source."""
+    names = {leaf.id: leaf.name for leaf in program.leaves}
+    origins = {entry.name: entry.origin for entry in stage.inputs}
+    found = []
+    for step in program.steps:
+        if not isinstance(step.kernel, ModifyKernel):
+            continue
+        origin = origins.get(names.get(step.inputs[0], ""))
+        source = origin.scan.name if isinstance(origin, SourceRows) and origin.scan is not None else "unknown"
+        fields = [f.name for f in step.kernel.schema]
+        for anomaly in anomalies_of(step.kernel, after[step.id]):
+            raw = json.dumps(dict(zip(fields, anomaly.row, strict=True)), default=str)
+            found.append(json.dumps({"kind": "refused", "source": source, "reason": anomaly.reason, "raw": raw}))
+    return found
 
 
 def _newest(stage: Stage, chunks: Mapping[str, Frame]) -> dict[str, int]:
