@@ -29,6 +29,7 @@ def main(rows: str, state: str, out: str) -> None:
     run = Engine(spark, state).start(
         {"q": plan}, {"S": source}, sinks={"q": [make_sink("parquet", (out,))]}, partitions=2, begin=False
     )
+    run.graph.files_limit = 2
     if not run.graph.ledger.latest.finished:
         run.drain()
         run.graph.finish()

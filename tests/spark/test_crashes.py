@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -58,8 +59,31 @@ KILLS = (
     "after manifest:1",
     "before sink:1",
     "after sink:1",
+    "before index:1",
+    "after index:1",
 )
 """One after the other on the same state, so that each restart finds what the kill before it left."""
+
+
+RANDOM_KILLS = int(os.environ.get("TIDEGATE_KILLS", "3"))
+SEED = int(os.environ.get("TIDEGATE_FUZZ_SEED", "7"))
+
+
+def test_a_driver_killed_at_random_delivers_what_one_left_alone_does(tmp_path: Path) -> None:
+    dice = random.Random(SEED)
+    write_files(tmp_path / "rows")
+    assert play(tmp_path / "rows", tmp_path / "alone") == 0
+    expected = delivered(tmp_path / "alone")
+    kills, place = 0, tmp_path / "0"
+    while kills < RANDOM_KILLS:
+        if play(tmp_path / "rows", place, f"any:{dice.randint(1, 20)}") == 0:
+            # It came to its end before the kill: the next ones begin from nothing.
+            assert delivered(place) == expected, (SEED, place.name)
+            place = tmp_path / str(int(place.name) + 1)
+        else:
+            kills += 1
+    assert play(tmp_path / "rows", place) == 0
+    assert delivered(place) == expected, (SEED, place.name)
 
 
 def test_a_driver_killed_at_every_commit_point_delivers_what_one_left_alone_does(tmp_path: Path) -> None:

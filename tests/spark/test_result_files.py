@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.test_runtime import DEFINITIONS, assert_equals, assert_readable, judge, make_rows, plans
+from tidegate.errors import Diagnostic
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.merging import merged
 from tidegate.runtime.state import INDEX, Ledger, ResultFile
@@ -119,6 +120,18 @@ def test_a_reader_finds_its_files_until_the_merge_after(tmp_path: Path) -> None:
         commit(ledger, [(t, t, t + 1, 1)], t + 1)
     assert tidied(ledger, None, 4)
     assert not any(Path(ledger.storage.path(f)).exists() for f in seen)
+
+
+@pytest.mark.spark
+def test_an_answer_that_is_not_kept_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    engine = Engine(spark, str(tmp_path), partitions=1)
+    run = engine.start({"q": plans()["grouped"]}, DEFINITIONS, graph="kept", begin=False, retention=20)
+    run.graph.advance({"S": [(1, 1.0, 10), (1, 2.0, 60)]})
+    run.graph.advance({"S": [(1, 2.0, 61)]})
+    assert run.graph.ledger.latest.upto == 57
+    assert run.result("q").at(40).collect() == []
+    with pytest.raises(Diagnostic, match="kept from 37 on"):
+        run.result("q").at(15)
 
 
 @pytest.mark.spark

@@ -81,6 +81,8 @@ class Index:
     upto: int = MIN
     marked: int = 0
     """The last of these epochs in which time passed; 0: none."""
+    horizon: int = MIN
+    """Answers before this instant are not kept."""
     results: tuple[ResultFile, ...] = ()
 
 
@@ -99,6 +101,8 @@ class Ledger:
         self._replaced: list[str] = []
         self.latest = Manifest()
         self.index = _read_index(storage)
+        self.horizon = self.index.horizon
+        """Answers before this instant are not kept."""
         self._results += self.index.results
         for name in storage.names("manifests"):
             manifest = _decode(bytes(storage.read(f"manifests/{name}")))
@@ -138,9 +142,8 @@ class Ledger:
             return False
         reach("before index")
         passed = [e for e, (low, high) in self._since.items() if low != high]
-        self.index = Index(
-            self.latest.epoch, self.latest.upto, max([self.index.marked, *passed]), tuple(after)
-        )
+        marked = max([self.index.marked, *passed])
+        self.index = Index(self.latest.epoch, self.latest.upto, marked, self.horizon, tuple(after))
         self.storage.publish(INDEX, _encode_index(self.index))
         reach("after index")
         for file in self._replaced:
@@ -155,6 +158,7 @@ class Ledger:
 
     def forget_before(self, horizon: int) -> None:
         """Drop result files whose rows all ended at or before the horizon."""
+        self.horizon = max(self.horizon, horizon)
         gone = [r for r in self._results if r.max_te <= horizon]
         if not gone:
             return
