@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.nexmark.conftest import Answer, Recorded, answer
 from tests.nexmark.oracle import INSTANTS, SNAPSHOTS, difference
 from tidegate.nexmark.catalog import queries
-from tidegate.session import Query
+from tidegate.nexmark.files import write_stream
+from tidegate.nexmark.generator import Nexmark
+from tidegate.session import Query, connect
 
 PUBLIC = [n for n, q in queries().items() if q.family == "nexmark"]
 ORIGINAL = [n for n, q in queries().items() if q.family == "original"]
@@ -32,8 +36,22 @@ def check(name: str, recorded: Recorded, found: Answer) -> None:
     assert seen > 0
 
 
+SLIDING = [n for n, q in queries().items() if q.family == "sliding"]
+
+
 def test_every_query_has_an_independent_answer() -> None:
-    assert sorted([*INSTANTS, *SNAPSHOTS]) == sorted(queries())
+    assert sorted([*INSTANTS, *SNAPSHOTS, *SLIDING]) == sorted(queries())
+
+
+@pytest.mark.parametrize("name", SLIDING)
+def test_sliding_queries_equal_the_reference(name: str, spark: SparkSession, tmp_path: Path) -> None:
+    # two and a half minutes of event time, so that bids leave the window of 60 seconds
+    write_stream(Nexmark(1_500, seed=3, rate=10), tmp_path)
+    session = connect(spark=spark)
+    definitions, text = queries()[name].statements(tmp_path)
+    session.sql(definitions)
+    found = session.query(text).verify(60)
+    assert found, found
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -21,7 +21,7 @@ class NexmarkQuery:
 
     name: str
     family: str
-    """`nexmark` or `original`."""
+    """`nexmark`, `original`, or `sliding`: what other engines can only do in part, over the first family's streams."""
     text: str
 
     @property
@@ -57,7 +57,7 @@ _STREAMS = ("person", "auction", "bid", "openauction", "closedauction", "item", 
 
 def prelude(family: str, data: Path | str) -> str:
     """The definitions of a family's streams over the files below `data`."""
-    place = FOLDER if family == "nexmark" else FOLDER / family
+    place = FOLDER / family if family == "original" else FOLDER
     return (place / "streams.sql").read_text(encoding="utf-8").replace("$DATA", str(data))
 
 
@@ -69,7 +69,8 @@ def queries() -> dict[str, NexmarkQuery]:
     (['q0', 'q1', 'q2'], 'The bids on one auction of 123, with their prices.')
     """
     found = {}
-    for family, place in (("nexmark", FOLDER), ("original", FOLDER / "original")):
+    families = {"nexmark": FOLDER, "original": FOLDER / "original", "sliding": FOLDER / "sliding"}
+    for family, place in families.items():
         for path in sorted(place.glob("*.sql"), key=lambda p: _order(p.stem)):
             if path.stem != "streams":
                 found[path.stem] = NexmarkQuery(path.stem, family, path.read_text(encoding="utf-8"))

@@ -99,6 +99,11 @@ QUERIES = {
     "q20": """SELECT auction, bidder, price, channel, url, B.dateTime, B.extra, itemName, description, initialBid, reserve,
                      A.dateTime, expires, seller, category, A.extra
               FROM bid AS B INNER JOIN auction AS A ON B.auction = A.id WHERE A.category = 10""",
+    # a value per arrival only: Flink's OVER never says when a row leaves the window
+    "sliding_max": """SELECT auction, COUNT(*) OVER w, SUM(price) OVER w, MAX(price) OVER w FROM bid WINDOW w AS
+                        (PARTITION BY auction ORDER BY dateTime RANGE BETWEEN INTERVAL '60' SECOND PRECEDING AND CURRENT ROW)""",
+    "interval_join": """SELECT B.auction, B.bidder, B.price, A.seller FROM bid B, auction A WHERE B.auction = A.id AND
+                        B.dateTime BETWEEN A.dateTime - INTERVAL '10' SECOND AND A.dateTime + INTERVAL '10' SECOND""",
 }
 
 
