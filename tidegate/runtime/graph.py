@@ -169,7 +169,7 @@ class LiveGraph:
             lambda: self.ledger.latest,
             query.since,
             self.keys.get(name),
-            lambda: self.ledger.horizon,
+            horizon=lambda: self.ledger.horizon,
         )
 
     def time_type(self, plan: Node) -> Type | None:

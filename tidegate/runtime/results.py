@@ -150,11 +150,11 @@ class Result:
         else:
             rows = self.spark.createDataFrame([], schema)
         columns = []
-        for i, field in enumerate(self.schema):
-            column = F.col(f"c{i}") if field.type.name != "VOID" else F.lit(None)
+        for i, column_field in enumerate(self.schema):
+            column = F.col(f"c{i}") if column_field.type.name != "VOID" else F.lit(None)
             columns.append(
                 F.map_from_entries(column).alias(f"c{i}")
-                if field.type.name == "MAP"
+                if column_field.type.name == "MAP"
                 else column.alias(f"c{i}")
             )
         return rows.select(*columns, "ts", "te", "n")
