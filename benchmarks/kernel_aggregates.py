@@ -1,6 +1,6 @@
 """COUNT, SUM and MAX per key over RANGE 60 s at every change: one large epoch, then small ones over much live state.
 
-    python benchmarks/kernel_aggregates.py [rows] [--profile]
+python benchmarks/kernel_aggregates.py [rows] [--profile]
 """
 
 from __future__ import annotations
@@ -31,14 +31,18 @@ def bids(rows: int, first: int, span: int, keys: int = 100_000, seed: int = 1) -
     key = np.where(hot, random.integers(0, 100, rows), random.integers(0, keys, rows))
     ts = np.sort(random.integers(first, first + span, rows))
     price = random.integers(1, 10_000, rows)
-    return pl.DataFrame({"c0": key, "c1": price, "ts": ts, "te": ts + 60 * SECOND, "n": np.ones(rows, np.int64)})
+    return pl.DataFrame(
+        {"c0": key, "c1": price, "ts": ts, "te": ts + 60 * SECOND, "n": np.ones(rows, np.int64)}
+    )
 
 
 def kernel(*aggregations: Aggregation) -> AggregateKernel:
     return AggregateKernel(Aggregate(SCAN, (0,), aggregations))
 
 
-def timed(k: AggregateKernel, state: State, chunks: Sequence[Frame], uptos: Sequence[int]) -> tuple[State, list[float], int]:
+def timed(
+    k: AggregateKernel, state: State, chunks: Sequence[Frame], uptos: Sequence[int]
+) -> tuple[State, list[float], int]:
     seconds, emitted = [], 0
     for chunk, upto in zip(chunks, uptos, strict=True):
         start = time.perf_counter()
@@ -64,7 +68,9 @@ def main(arguments: list[str]) -> None:
         before = time.process_time()
         _, seconds, emitted = timed(k, k.initial(), [big], [2**63 - 1])
         used = time.process_time() - before
-        print(f"{name}: {rows:,} rows in one epoch, {emitted:,} result rows: {seconds[0]:.2f} s, {used:.2f} s of CPU")
+        print(
+            f"{name}: {rows:,} rows in one epoch, {emitted:,} result rows: {seconds[0]:.2f} s, {used:.2f} s of CPU"
+        )
     # 1M rows live: 60 s at 16,667 rows/s, then epochs of 3 s with 50,000 rows each.
     warm = bids(1_000_000, 0, 60 * SECOND, seed=2)
     epochs = [bids(50_000, (60 + 3 * i) * SECOND, 3 * SECOND, seed=10 + i) for i in range(10)]

@@ -45,7 +45,12 @@ def raw(t: int, *columns: np.ndarray) -> Frame:
     rows = len(columns[0])
     names = [f"c{i}" for i in range(len(columns))]
     data = dict(zip(names, columns, strict=True)) | {f"c{len(columns)}": np.full(rows, t)}
-    data |= {"ts": np.full(rows, t), "te": np.full(rows, t + 1), "n": np.ones(rows, np.int64), "seq": np.arange(rows)}
+    data |= {
+        "ts": np.full(rows, t),
+        "te": np.full(rows, t + 1),
+        "n": np.ones(rows, np.int64),
+        "seq": np.arange(rows),
+    }
     return pl.DataFrame(data)
 
 
@@ -74,7 +79,9 @@ def epoch_cost(run: Program, states: States, keys: int, changes: int, rng: np.ra
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--keys", type=int, default=1_000_000, help="the largest number of keys")
     keys = parser.parse_args().keys
     run, rng = program(), np.random.default_rng(1)

@@ -68,7 +68,9 @@ FORMS = st.sampled_from(["interval", "interval", "change", "cut", "lasting", "no
 BIRTHS = st.tuples(VALUES, FORMS, st.integers(0, 30), st.integers(1, 12), st.integers(1, 3))
 STREAMS = st.lists(BIRTHS, max_size=24)
 CUTS = st.lists(st.integers(0, 48), max_size=6)
-STEADY = st.lists(st.tuples(VALUES, st.just("interval"), st.integers(0, 30), st.just(7), st.integers(1, 2)), max_size=24)
+STEADY = st.lists(
+    st.tuples(VALUES, st.just("interval"), st.integers(0, 30), st.just(7), st.integers(1, 2)), max_size=24
+)
 
 Rows = list[tuple[Row, int, int, int]]
 
@@ -130,9 +132,7 @@ def signed_rows(chunks: Sequence[Frame], schema: Any) -> Rows:
     return [
         (values, *validity)
         for chunk in chunks
-        for values, validity in zip(
-            to_rows(chunk, schema), chunk.select("ts", "te", "n").rows(), strict=True
-        )
+        for values, validity in zip(to_rows(chunk, schema), chunk.select("ts", "te", "n").rows(), strict=True)
     ]
 
 
@@ -322,7 +322,14 @@ CASES: dict[str, tuple[Aggregation, ...]] = {
         aggregation("ROWS", type=DOUBLE),
     ),
 }
-KEYS = {"scalar": (), "by integer": (K,), "by string": (S,), "by two": (B, K), "by float": (F,), "by array": (A,)}
+KEYS = {
+    "scalar": (),
+    "by integer": (K,),
+    "by string": (S,),
+    "by two": (B, K),
+    "by float": (F,),
+    "by array": (A,),
+}
 
 
 def check(node: Aggregate, rows: Rows, cuts: Sequence[int], restored: bool) -> None:
@@ -344,7 +351,9 @@ def check(node: Aggregate, rows: Rows, cuts: Sequence[int], restored: bool) -> N
 
 # Shrinking a stream of signed rows takes minutes and rarely makes it clearer.
 UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)
-QUICK = settings(deadline=None, max_examples=20, phases=UNSHRUNK, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(
+    deadline=None, max_examples=20, phases=UNSHRUNK, suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -496,7 +505,9 @@ def test_keys_at_the_ends_of_64_bits(edge: int) -> None:
     fields = (Field("k", BIGINT), Field("v", BIGINT))
     total = Aggregation("SUM", (1,), BIGINT, "s")
     first = [((k, 1), 0, MAX, 1) for k in (edge, edge + 2, -edge - 1)]
-    _, out = steps(node_of(fields, (0,), total), (first, 3), ([((edge + i, 5), 3, MAX, 1) for i in range(3)], 9))
+    _, out = steps(
+        node_of(fields, (0,), total), (first, 3), ([((edge + i, 5), 3, MAX, 1) for i in range(3)], 9)
+    )
     assert out == sorted(
         [
             (edge, 1, 3, MAX, -1),
@@ -542,7 +553,9 @@ def test_extremes_and_counts_of_other_types(type_: Type, low: Any, high: Any) ->
 def test_the_log_grows_by_what_changed() -> None:
     kernel = AggregateKernel(Aggregate(SCAN, (K,), CASES["integers"]))
     rows = [((i, 1, None, None, None, None, None, None), 0, 100 + i, 1) for i in range(500)]
-    state, _ = kernel.step(kernel.initial(), [from_rows([r[0] for r in rows], SCHEMA, [r[1:] for r in rows])], 50)
+    state, _ = kernel.step(
+        kernel.initial(), [from_rows([r[0] for r in rows], SCHEMA, [r[1:] for r in rows])], 50
+    )
     assert (state["groups"].delta.height, state["live"].delta.height) == (500, 500)
     state, out = kernel.step(state, [from_rows([], SCHEMA, [])], 103)
     assert out.height == 3
@@ -555,6 +568,8 @@ def test_a_function_that_fails_is_named() -> None:
         raise ValueError(f"no {value}")
 
     broken = AggregateFunction("BROKEN", refuse, lambda a, b: a, lambda p: p, BIGINT)
-    kernel = AggregateKernel(node_of(NUMBER, (), Aggregation("BROKEN", (0,), BIGINT, "b")), {"BROKEN": broken})
+    kernel = AggregateKernel(
+        node_of(NUMBER, (), Aggregation("BROKEN", (0,), BIGINT, "b")), {"BROKEN": broken}
+    )
     with pytest.raises(Diagnostic, match="BROKEN failed: ValueError: no 7"):
         kernel.step(kernel.initial(), [from_rows([(7,)], NUMBER, [(0, 5, 1)])], MAX)

@@ -22,11 +22,17 @@ from tidegate.types import BIGINT, DOUBLE, NAN, STRING, Field, Row
 SCHEMA = (Field("p", STRING), Field("x", BIGINT), Field("y", DOUBLE))
 SCAN = Scan("S", SCHEMA)
 VALUES = st.tuples(
-    st.sampled_from(["a", "é", None]), st.sampled_from([None, -1, 0, 5, 5]), st.sampled_from([None, 0.5, NAN, -math.inf])
+    st.sampled_from(["a", "é", None]),
+    st.sampled_from([None, -1, 0, 5, 5]),
+    st.sampled_from([None, 0.5, NAN, -math.inf]),
 )
 BIRTHS = st.lists(
     st.tuples(
-        VALUES, st.sampled_from(["interval", "change", "cut", "lasting"]), st.integers(0, 25), st.integers(1, 9), st.integers(1, 3)
+        VALUES,
+        st.sampled_from(["interval", "change", "cut", "lasting"]),
+        st.integers(0, 25),
+        st.integers(1, 9),
+        st.integers(1, 3),
     ),
     max_size=20,
 )
@@ -111,11 +117,16 @@ def test_each_snapshot_shows_the_first_rows(plan: str, births: Any, cuts: list[i
     low = MIN
     for upto in [*sorted(set(cuts)), MAX]:
         part = [r for r in rows if low <= r[1] < upto]
-        state, out = kernel.step(state, [from_rows([r[0] for r in part], SCHEMA, [r[1:] for r in part])], upto)
+        state, out = kernel.step(
+            state, [from_rows([r[0] for r in part], SCHEMA, [r[1:] for r in part])], upto
+        )
         results += [
-            (values, *v) for values, v in zip(to_rows(out, SCHEMA), out.select("ts", "te", "n").rows(), strict=True)
+            (values, *v)
+            for values, v in zip(to_rows(out, SCHEMA), out.select("ts", "te", "n").rows(), strict=True)
         ]
-        assert out.filter((pl.col("ts") < low) | (pl.col("ts") >= upto) | (pl.col("ts") >= pl.col("te"))).is_empty()
+        assert out.filter(
+            (pl.col("ts") < low) | (pl.col("ts") >= upto) | (pl.col("ts") >= pl.col("te"))
+        ).is_empty()
         for name, t in state.items():
             log[name].append(t.delta)
         if restored and upto < MAX:

@@ -58,8 +58,12 @@ def test_an_event_that_gives_no_row_says_why(text, words):
 
 def test_values_by_declared_and_logical_type():
     after = {"price": "19.90", "ratio": 2, "ok": True, "day": 19783, "at": 1709251200000000, "op": "own"}
-    schema = {"fields": [{"field": "after", "fields": [{"field": "at", "name": "io.debezium.time.MicroTimestamp"}]}]}
-    text = json.dumps({"schema": schema, "payload": json.loads(event("c", after=after, source={"ts_ms": 1709251201500}))})
+    schema = {
+        "fields": [{"field": "after", "fields": [{"field": "at", "name": "io.debezium.time.MicroTimestamp"}]}]
+    }
+    text = json.dumps(
+        {"schema": schema, "payload": json.loads(event("c", after=after, source={"ts_ms": 1709251201500}))}
+    )
     columns = (
         Field("price", decimal(10, 2)), Field("ratio", DOUBLE), Field("ok", BOOLEAN), Field("day", DATE),
         Field("at", TIMESTAMP), Field("op", STRING), Field("__op", STRING), Field("__source_ts_ms", TIMESTAMP),

@@ -49,7 +49,9 @@ def test_the_table_of_a_modify_stream():
     rows = table("RoomTempStr afterwards")
     world = world_of(rows)
     for time, _, after in rows:
-        shown = ", ".join(f"({room}, {value})" for room, value in world.at("SELECT * FROM RoomTempStr", int(time)))
+        shown = ", ".join(
+            f"({room}, {value})" for room, value in world.at("SELECT * FROM RoomTempStr", int(time))
+        )
         assert shown == after
 
 

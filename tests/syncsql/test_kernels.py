@@ -31,7 +31,12 @@ def parse(text):
 def rows_of(draw, words):
     raw = draw(
         st.lists(
-            st.tuples(st.sampled_from(["x", "y", None]), st.integers(0, 9), st.sampled_from(words), st.integers(-5, 25)),
+            st.tuples(
+                st.sampled_from(["x", "y", None]),
+                st.integers(0, 9),
+                st.sampled_from(words),
+                st.integers(-5, 25),
+            ),
             max_size=14,
         )
     )
@@ -46,7 +51,9 @@ def streams(draw):
 @st.composite
 def points(draw, depth=2):
     """A plan of points: clocks, filtered; events; unions and intersections of both."""
-    kind = draw(st.sampled_from(["clock", "events", "union", "intersect", "filter"] if depth else ["clock", "events"]))
+    kind = draw(
+        st.sampled_from(["clock", "events", "union", "intersect", "filter"] if depth else ["clock", "events"])
+    )
     if kind == "clock":
         clock = Clock(draw(st.sampled_from([1, 1, 2, 3])))
         text = draw(
@@ -78,7 +85,12 @@ def compare(plan, s, e, draw):
 
 
 @settings(max_examples=80)
-@given(data=st.data(), s=streams(), key=st.sampled_from([None, (0,), (0, 1)]), operation=st.sampled_from([None, 2]))
+@given(
+    data=st.data(),
+    s=streams(),
+    key=st.sampled_from([None, (0,), (0, 1)]),
+    operation=st.sampled_from([None, 2]),
+)
 def test_the_relation_of_a_modify_stream(data, s, key, operation):
     compare(Modify(SCAN, key, operation if key else None), s, [], data.draw)
 
@@ -93,7 +105,9 @@ def test_anomalies_are_those_of_the_definition(s, data):
     assert isinstance(kernel, ModifyKernel)
     rows, states, found, since = TOOLS.raw(s, SCHEMA), program.initial(), [], -100
     for upto in data.draw(epochs):
-        states, _ = program.step(states, {"S": rows.filter(rows["ts"].is_between(since, upto, closed="left"))}, upto)
+        states, _ = program.step(
+            states, {"S": rows.filter(rows["ts"].is_between(since, upto, closed="left"))}, upto
+        )
         found += anomalies_of(kernel, states[id_])
         states, since = settled(states), upto
     by_time = sorted(found, key=lambda a: (a.instant, a.reason, repr(a.row)))

@@ -29,7 +29,9 @@ UNARIES = [
     lambda x: op.Filter(x, parse("c1 > 3")),
     lambda x: op.Project(x, tuple(map(parse, ["c0", "c1 + 1", "c2"])), FIELDS),
     op.Distinct,
-    lambda x: op.Aggregate(x, (0,), (op.Aggregation("MAX", (1,), BIGINT, "m"), op.Aggregation("COUNT", (), BIGINT, "n"))),
+    lambda x: op.Aggregate(
+        x, (0,), (op.Aggregation("MAX", (1,), BIGINT, "m"), op.Aggregation("COUNT", (), BIGINT, "n"))
+    ),
     lambda x: op.TopK(x, (op.SortKey(1, True),), 1),
 ]
 BINARIES = [
@@ -67,7 +69,14 @@ def test_corollary_3_for_equal_points(data, s, p, binary):
 
 
 @settings(max_examples=40)
-@given(data=st.data(), s=streams(), p=points(1), q=points(1), binary=st.sampled_from(BINARIES), unary=st.sampled_from(UNARIES))
+@given(
+    data=st.data(),
+    s=streams(),
+    p=points(1),
+    q=points(1),
+    binary=st.sampled_from(BINARIES),
+    unary=st.sampled_from(UNARIES),
+)
 def test_the_normal_form_agrees_at_full_points(data, s, p, q, binary, unary):
     """Corollary 3 and theorem 2: for different points, at those of both."""
     e = rows_of(data.draw, ["c"])
@@ -132,7 +141,10 @@ def test_synchronization_moves_to_where_it_saves_work():
 
 
 @settings(max_examples=60)
-@given(p=points(2).filter(lambda p: not points_of(p).events), q=points(2).filter(lambda q: not points_of(q).events))
+@given(
+    p=points(2).filter(lambda p: not points_of(p).events),
+    q=points(2).filter(lambda q: not points_of(q).events),
+)
 def test_points_are_sets(p, q):
     """Union, intersection and inclusion of clocks against the sets of their ticks."""
     a, b = points_of(p), points_of(q)
@@ -153,7 +165,9 @@ def test_points_far_away_cost_nothing():
     """Ticks are arithmetic: the next one is found at any distance, and none is ever listed."""
     billion = Points((Ticks(10**9, 7),))
     assert billion.next_tick(10**17 + 8) == 10**17 + 10**9 + 7
-    assert str(intersect(Points((Ticks(999_983),)), Points((Ticks(1_000_003),)))) == "every 999985999949 ticks"
+    assert (
+        str(intersect(Points((Ticks(999_983),)), Points((Ticks(1_000_003),)))) == "every 999985999949 ticks"
+    )
 
 
 def test_example_16_full_and_partial_points():
@@ -184,7 +198,9 @@ def test_full_and_partial_points_with_events():
 
 def test_example_18_the_normal_form_of_a_filtered_join():
     world = World(TWO + SYNCS, {})
-    plan = world.bound("SELECT * FROM S2 SYNC BY Sync2 a, S3 SYNC BY Sync3 b WHERE a.ID = b.ID AND a.x < b.y").plan
+    plan = world.bound(
+        "SELECT * FROM S2 SYNC BY Sync2 a, S3 SYNC BY Sync3 b WHERE a.ID = b.ID AND a.x < b.y"
+    ).plan
     form = skinned(plan)
     assert form.data == world.bound("SELECT * FROM S2 a, S3 b WHERE a.ID = b.ID AND a.x < b.y").plan
     assert str(form.instants) == "every 6 ticks"
@@ -197,7 +213,10 @@ def test_example_19_a_query_answered_from_a_view():
     answer = answer_from_view(q4, hot_rooms)
     assert answer is not None
     assert hot_rooms in set(answer.walk())
-    assert not any(isinstance(n, Sync) and isinstance(n.input, Modify) and n not in hot_rooms.walk() for n in answer.walk())
+    assert not any(
+        isinstance(n, Sync) and isinstance(n.input, Modify) and n not in hot_rooms.walk()
+        for n in answer.walk()
+    )
     for t in range(20):
         assert world.reference.snapshot(answer, t) == world.reference.snapshot(q4, t)
     assert answer_from_view(hot_rooms, q4) is None

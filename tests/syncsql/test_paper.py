@@ -31,7 +31,9 @@ EXAMPLE_2 = {"Letters": [("a", "+", 1), ("b", "+", 3), ("a", "-", 4), ("c", "+",
 
 def rooms(text):
     """`a 100 1, b 75 2` as rows."""
-    return {"TemperatureSource": [(r, int(v), int(t)) for r, v, t in (part.split() for part in text.split(","))]}
+    return {
+        "TemperatureSource": [(r, int(v), int(t)) for r, v, t in (part.split() for part in text.split(","))]
+    }
 
 
 def test_example_1_raw_and_tagged_streams():
@@ -89,13 +91,18 @@ def test_example_5_a_window_is_a_condition_on_now():
     assert world.streamed("SELECT CarID FROM FiveUnitsWindow") == world.streamed(
         "SELECT CarID FROM Road WINDOW(RANGE 5)"
     )
-    assert world.streamed("SELECT CarID FROM Cars WINDOW(RANGE 5)") == world.streamed("SELECT CarID FROM FiveUnitsWindow")
+    assert world.streamed("SELECT CarID FROM Cars WINDOW(RANGE 5)") == world.streamed(
+        "SELECT CarID FROM FiveUnitsWindow"
+    )
 
 
 def test_section_2_2_a_window_join_of_two_streams():
     """Pairs that are less than 5 time units apart, by a condition on TS alone."""
-    script = ROAD + """
+    script = (
+        ROAD
+        + """
     REGISTER SOURCE Exit(CarID INT, t BIGINT) FROM memory('x') ORDERED BY t; CREATE STREAM Exits OVER Exit KEY NULL;"""
+    )
     world = World(script, {**CARS, "Exit": [(1, 5), (2, 8), (4, 9)]})
     query = "SELECT a.CarID, b.CarID FROM Cars a, Exits b WHERE b.TS - 5 < a.TS AND a.TS < b.TS + 5"
     assert world.streamed(query) == [
@@ -134,7 +141,12 @@ def test_examples_8_and_9_figure_5_views_with_their_own_refresh():
           SELECT RoomID, Temperature FROM HotRooms1 SYNC BY Sync4 R WHERE R.Temperature > 100;""",
         rooms(EXAMPLE_9),
     )  # fmt: skip
-    assert world.streamed("SELECT STREAMED * FROM HotRooms1") == ["+<a, 105>2", "+<b, 110>4", "+<c, 97>4", "-<a>8"]
+    assert world.streamed("SELECT STREAMED * FROM HotRooms1") == [
+        "+<a, 105>2",
+        "+<b, 110>4",
+        "+<c, 97>4",
+        "-<a>8",
+    ]
     assert world.streamed("SELECT STREAMED * FROM VeryHot") == ["+<a, 105>4", "+<b, 110>4", "-<a>8"]
 
 
@@ -215,9 +227,12 @@ REGISTER SOURCE B(ID INT, y STRING, t BIGINT) FROM memory('x') ORDERED BY t; CRE
 def test_example_16_figure_7_a_join_of_differently_synchronized_relations():
     """At 2, 3, 4 the result reflects one side only up to an earlier point; at 6 both sides completely."""
     world = World(
-        TWO + SYNCS, {"A": [(1, "p", 1), (2, "q", 3), (3, "r", 5)], "B": [(1, "u", 1), (3, "v", 2), (2, "w", 4)]}
+        TWO + SYNCS,
+        {"A": [(1, "p", 1), (2, "q", 3), (3, "r", 5)], "B": [(1, "u", 1), (3, "v", 2), (2, "w", 4)]},
     )
-    query = "SELECT STREAMED R2.ID, R2.x, R3.y FROM S2 SYNC BY Sync2 R2, S3 SYNC BY Sync3 R3 WHERE R2.ID = R3.ID"
+    query = (
+        "SELECT STREAMED R2.ID, R2.x, R3.y FROM S2 SYNC BY Sync2 R2, S3 SYNC BY Sync3 R3 WHERE R2.ID = R3.ID"
+    )
     assert world.streamed(query) == ["+<1, p, u>3", "+<2, q, w>6", "+<3, r, v>6"]
     left, right = "SELECT * FROM S2", "SELECT * FROM S3"
     for t, (a, b) in {2: (2, 0), 3: (2, 3), 4: (4, 3), 6: (6, 6)}.items():
@@ -226,9 +241,13 @@ def test_example_16_figure_7_a_join_of_differently_synchronized_relations():
 
 
 def test_example_17_figure_8_a_coarser_relation_from_a_finer_one():
-    world = World(LETTERS + SYNCS + "CREATE STREAMED VIEW Fine AS SELECT Attr1, TS FROM S SYNC BY Sync2;", EXAMPLE_2)
+    world = World(
+        LETTERS + SYNCS + "CREATE STREAMED VIEW Fine AS SELECT Attr1, TS FROM S SYNC BY Sync2;", EXAMPLE_2
+    )
     coarse = "SELECT Attr1 FROM S SYNC BY Sync4"
-    assert world.streamed("SELECT Attr1 FROM Fine SYNC BY Sync4") == world.streamed(coarse) == ["+<b>4", "+<c>8"]
+    assert (
+        world.streamed("SELECT Attr1 FROM Fine SYNC BY Sync4") == world.streamed(coarse) == ["+<b>4", "+<c>8"]
+    )
     sync4, sync2 = (points_of(world.bound(f"SELECT * FROM Sync{n}").plan) for n in (4, 2))
     assert sync4.within(sync2)
     assert not sync2.within(sync4)

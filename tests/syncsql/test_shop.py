@@ -109,11 +109,17 @@ def truth(shop):
             if old is not None:
                 connection.execute(f"DELETE FROM {name} WHERE id = {old['id']}")
             if new is not None:
-                connection.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(new))})", list(new.values()))
+                connection.execute(
+                    f"INSERT INTO {name} VALUES ({', '.join('?' * len(new))})", list(new.values())
+                )
         rows = connection.execute("SELECT city, kinds, top, orders FROM best").fetchall()
-        answers[t] = Counter(tuple(int(v) if isinstance(v, (int, Decimal)) else v for v in row) for row in rows)
+        answers[t] = Counter(
+            tuple(int(v) if isinstance(v, (int, Decimal)) else v for v in row) for row in rows
+        )
     assert not pending
-    assert len(set(map(str, answers.values()))) > 50, "the view hardly ever changes: the test would show nothing"
+    assert len(set(map(str, answers.values()))) > 50, (
+        "the view hardly ever changes: the test would show nothing"
+    )
     return answers
 
 

@@ -101,4 +101,8 @@ def test_a_retraction_before_its_update_is_an_update():
 def test_keys_of_several_columns():
     script = LOG + "CREATE STREAM Pairs OVER Log KEY k, v;"
     world = World(script, {"Log": [("x", 1, "c", 1), ("x", 2, "c", 2), ("x", 1, "c", 3)]})
-    assert world.streamed("SELECT STREAMED k, v, TS FROM Pairs") == ["+<x, 1, 1>1", "+<x, 2, 2>2", "u<x, 1, 3>3"]
+    assert world.streamed("SELECT STREAMED k, v, TS FROM Pairs") == [
+        "+<x, 1, 1>1",
+        "+<x, 2, 2>2",
+        "u<x, 1, 3>3",
+    ]

@@ -11,11 +11,15 @@ from tidegate.kernels.graph import compile_plan
 from tidegate.language.dialect import parse, text_of
 from tidegate.language.statements import define
 
-SCRIPT = TEMPERATURE + SYNCS + """
+SCRIPT = (
+    TEMPERATURE
+    + SYNCS
+    + """
 CREATE TABLE Building(RoomID STRING, floor INT) FROM csv('b.csv');
 CREATE STREAM Valid(x INT, a BIGINT, b BIGINT) SOURCE csv('v.csv') VALID (a, b);
 CREATE STREAM Clocked(x INT, at TIMESTAMP) SOURCE csv('c.csv') ORDERED BY at;
 """
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +37,11 @@ DEFINITIONS = [
     ("CREATE STREAM S OVER TemperatureSource KEY RoomID, RoomID", "DUPLICATE_COLUMN", None),
     ("CREATE STREAM S OVER TemperatureSource KEY NULL OPERATION RoomID", "OPERATION_WITHOUT_KEY", "RoomID"),
     ("CREATE STREAM S OVER TemperatureSource KEY RoomID OPERATION RoomID", "OPERATION_WITHOUT_KEY", "RoomID"),
-    ("CREATE STREAM S OVER TemperatureSource KEY RoomID OPERATION Temperature", "TYPE_MISMATCH", "Temperature"),
+    (
+        "CREATE STREAM S OVER TemperatureSource KEY RoomID OPERATION Temperature",
+        "TYPE_MISMATCH",
+        "Temperature",
+    ),
     ("CREATE STREAM S OVER TemperatureSource KEY RoomID OPERATION op", "UNKNOWN_COLUMN", "op"),
     ("CREATE STREAM S OVER TemperatureSource", "SYNTAX_ERROR", None),
     ("CREATE STREAM S OVER TemperatureSource KEY", "SYNTAX_ERROR", None),

@@ -47,9 +47,7 @@ def references(expression: exp.Expression) -> set[int]:
     return {i for c in expression.find_all(exp.Column) if (i := index_of(c)) is not None}
 
 
-def substitute(
-    expression: exp.Expression, make: Callable[[int], exp.Expression]
-) -> exp.Expression:
+def substitute(expression: exp.Expression, make: Callable[[int], exp.Expression]) -> exp.Expression:
     """The expression with each position replaced by what `make` gives for it."""
 
     def visit(node: exp.Expression) -> exp.Expression:
@@ -91,9 +89,7 @@ def conjoin(parts: Iterable[exp.Expression]) -> exp.Expression | None:
 
 def span_of(expression: exp.Expression) -> tuple[int, int] | None:
     """Where an expression stands in the text: from its first to its last marked part."""
-    spans = [
-        (n.meta["start"], n.meta["end"] + 1) for n in expression.walk() if "start" in n.meta
-    ]
+    spans = [(n.meta["start"], n.meta["end"] + 1) for n in expression.walk() if "start" in n.meta]
     return (min(s for s, _ in spans), max(e for _, e in spans)) if spans else None
 
 

@@ -12,7 +12,13 @@ from tidegate.errors import Diagnostic
 _FLIPPED: dict[type[exp.Expression], type[exp.Expression]] = {
     exp.LT: exp.GT, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.GTE: exp.LTE, exp.EQ: exp.EQ,
 }  # fmt: skip
-_SIGNS: dict[type[exp.Expression], str] = {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.EQ: "="}
+_SIGNS: dict[type[exp.Expression], str] = {
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.EQ: "=",
+}
 
 
 @dataclass(frozen=True)
@@ -92,7 +98,9 @@ def _step(
 
 
 def _closed(expression: exp.Expression) -> exp.Expression:
-    return exp.paren(expression.copy()) if isinstance(expression, (exp.Binary, exp.Neg)) else expression.copy()
+    return (
+        exp.paren(expression.copy()) if isinstance(expression, (exp.Binary, exp.Neg)) else expression.copy()
+    )
 
 
 def _unsolvable(part: exp.Expression) -> Diagnostic:

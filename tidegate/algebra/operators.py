@@ -357,9 +357,7 @@ def _nullable(schema: Schema) -> Schema:
 
 
 def _either(left: Schema, right: Schema) -> Schema:
-    return tuple(
-        replace(a, nullable=a.nullable or b.nullable) for a, b in zip(left, right, strict=True)
-    )
+    return tuple(replace(a, nullable=a.nullable or b.nullable) for a, b in zip(left, right, strict=True))
 
 
 def boolean_field(name: str, nullable: bool) -> Field:

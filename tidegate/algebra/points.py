@@ -122,7 +122,9 @@ class Ticks:
         text += f" from {self.offset}" if self.offset else ""
         text += f", not before {self.first}" if self.first != time.MIN else ""
         text += f", until {self.last}" if self.last < time.MAX - 1 else ""
-        return text + "".join(f", where {p.sql(dialect='spark').replace('c0', TIMEPOINT)}" for p in self.predicates)
+        return text + "".join(
+            f", where {p.sql(dialect='spark').replace('c0', TIMEPOINT)}" for p in self.predicates
+        )
 
 
 Classes = tuple[Ticks, ...]
@@ -182,7 +184,9 @@ def _event_within(event: Events, other: Points) -> bool:
     if event.within is not None and all(any(c.within(d) for d in other.ticks) for c in event.within):
         return True
     for candidate in other.events:
-        if _implies(event.plan, candidate.plan) and (candidate.within is None or candidate.within == event.within):
+        if _implies(event.plan, candidate.plan) and (
+            candidate.within is None or candidate.within == event.within
+        ):
             return True
     return False
 
@@ -204,7 +208,9 @@ def _implies(plan: op.Node, other: op.Node) -> bool:
 
 
 def unite(left: Points, right: Points) -> Points:
-    return _checked(Points(_joined([*left.ticks, *right.ticks]), tuple(dict.fromkeys(left.events + right.events))))
+    return _checked(
+        Points(_joined([*left.ticks, *right.ticks]), tuple(dict.fromkeys(left.events + right.events)))
+    )
 
 
 def intersect(left: Points, right: Points) -> Points:
@@ -213,10 +219,14 @@ def intersect(left: Points, right: Points) -> Points:
         return right if left.is_every_instant else left
     events: list[Events] = []
     for mine, others in ((left.events, right.ticks), (right.events, left.ticks)):
-        events += [Events(e.plan, others if e.within is None else _met(e.within, others)) for e in mine if others]
+        events += [
+            Events(e.plan, others if e.within is None else _met(e.within, others)) for e in mine if others
+        ]
     for a in left.events:
         for b in right.events:
-            inside = a.within if b.within is None else b.within if a.within is None else _met(a.within, b.within)
+            inside = (
+                a.within if b.within is None else b.within if a.within is None else _met(a.within, b.within)
+            )
             plan = a.plan if a.plan == b.plan else op.Intersect(a.plan, b.plan)
             events.append(Events(plan, inside))
     return _checked(Points(_met(left.ticks, right.ticks), tuple(dict.fromkeys(events))))
@@ -268,7 +278,9 @@ def points_of(plan: op.Node) -> Points:
             return _checked(Points(ticks, events))
         case op.Project(expressions=(only,)) if index_of(_uncast(only)) == 0:
             below = points_of(plan.input)
-            return Points(below.ticks, tuple(Events(plan.with_inputs(e.plan), e.within) for e in below.events))
+            return Points(
+                below.ticks, tuple(Events(plan.with_inputs(e.plan), e.within) for e in below.events)
+            )
         case op.Distinct():
             return points_of(plan.input)
         case op.UnionAll():
@@ -312,7 +324,9 @@ def _classes(part: exp.Expression) -> Classes | None:
         if any(v is None for v in values):
             return None
         found = [_equal(part.this, v) for v in values if v is not None]
-        return None if any(f is None for f in found) else _joined(c for f in found if f is not None for c in f)
+        return (
+            None if any(f is None for f in found) else _joined(c for f in found if f is not None for c in f)
+        )
     if isinstance(part, exp.Between):
         low, high = _integer(part.args["low"]), _integer(part.args["high"])
         if low is None or high is None or index_of(part.this) != 0:

@@ -123,7 +123,9 @@ def details(node: op.Node) -> str:
             return f"EVERY {node.period}"
         case Modify():
             key = "NULL" if node.key is None else _names(node.input.schema, node.key)
-            operation = "" if node.operation is None else f" OPERATION {_name(node.input.schema, node.operation)}"
+            operation = (
+                "" if node.operation is None else f" OPERATION {_name(node.input.schema, node.operation)}"
+            )
             return f"KEY {key}{operation}"
         case Sync():
             return f"BY {points_of(node.points)}"
@@ -228,7 +230,9 @@ def to_json(plan: op.Node) -> str:
             "details": details(node),
             "inputs": [numbers[i] for i in node.inputs],
             "schema": [
-                {"name": f.name, "type": str(f.type), "nullable": f.nullable} for f in node.schema if not f.hidden
+                {"name": f.name, "type": str(f.type), "nullable": f.nullable}
+                for f in node.schema
+                if not f.hidden
             ],
         }
         for node, number in numbers.items()

@@ -159,4 +159,9 @@ def _moment(t: int, timestamps: bool) -> Value:
     return time.to_datetime(t) if timestamps else t
 
 
-MEANINGS: dict[type[op.Node], Callable[..., Bag]] = {Modify: modify, Clock: clock, Sync: sync, Restrict: restrict}
+MEANINGS: dict[type[op.Node], Callable[..., Bag]] = {
+    Modify: modify,
+    Clock: clock,
+    Sync: sync,
+    Restrict: restrict,
+}

@@ -241,7 +241,9 @@ def sweep_floats(
 
 
 @compiled
-def _spread(sums: Ints, low: int, high: int, squares: Ints, low2: int, high2: int, count: int, work: Ints, size: Ints) -> tuple[float, int]:
+def _spread(
+    sums: Ints, low: int, high: int, squares: Ints, low2: int, high2: int, count: int, work: Ints, size: Ints
+) -> tuple[float, int]:
     """`count * sum of squares - (sum)²`, rounded; all are whole numbers of units of 2**-2148."""
     work[:] = 0
     last = 0

@@ -70,7 +70,14 @@ class Count:
         out = np.empty(sweep.timeline.points, np.int64)
         count = np.ascontiguousarray(acc[:, 0])
         sums.sweep_count(
-            sweep.timeline.group_points, events.offsets, events.events, events.n, use, count, out, sweep.changed
+            sweep.timeline.group_points,
+            events.offsets,
+            events.events,
+            events.n,
+            use,
+            count,
+            out,
+            sweep.changed,
         )
         return Swept(
             lambda points: pl.Series(take(out, points)).cast(dtype(self.aggregation.type)),
@@ -104,13 +111,19 @@ class IntegerSum:
             acc, total, average, null, sweep.changed,
         )  # fmt: skip
         type_ = dtype(self.aggregation.type)
-        if not fits or (not averages and type_ in (pl.Int8, pl.Int16, pl.Int32) and not _within(total, type_)):
+        if not fits or (
+            not averages and type_ in (pl.Int8, pl.Int16, pl.Int32) and not _within(total, type_)
+        ):
             raise _overflow(self.aggregation)
 
         def shown(points: Ids) -> pl.Series:
             if averages and type_ == pl.Duration:
-                return nullable(pl.Series(np.round(average[points]).astype(np.int64)), take(null, points), type_)
-            return nullable(pl.Series(take(average if averages else total, points)), take(null, points), type_)
+                return nullable(
+                    pl.Series(np.round(average[points]).astype(np.int64)), take(null, points), type_
+                )
+            return nullable(
+                pl.Series(take(average if averages else total, points)), take(null, points), type_
+            )
 
         return Swept(shown, after(self.index, acc))
 
@@ -146,7 +159,8 @@ class DecimalSum:
             raise _overflow(self.aggregation)
         sums.mark_words(line.group_points, total, null, sweep.changed)
         return Swept(
-            lambda points: decimal_series(total[points], take(null, points), precision, scale), after(self.index, acc)
+            lambda points: decimal_series(total[points], take(null, points), precision, scale),
+            after(self.index, acc),
         )
 
 
@@ -209,7 +223,8 @@ class Variance:
         type_ = dtype(self.aggregation.type)
         return Swept(
             lambda points: nullable(pl.Series(take(out, points)), take(null, points), type_),
-            after(self.index, counts) | dict(zip(self._names, (long_numbers(*kept[:2]), long_numbers(*kept[2:])), strict=True)),
+            after(self.index, counts)
+            | dict(zip(self._names, (long_numbers(*kept[:2]), long_numbers(*kept[2:])), strict=True)),
         )
 
 
@@ -260,7 +275,10 @@ class ArgumentOf:
     def sweep(self, sweep: Sweep) -> Swept:
         line = sweep.timeline
         value, by = self.aggregation.arguments
-        orders: tuple[Order, ...] = (Order(f"c{by}", self.aggregation.function == "ARG_MAX"), Order(f"c{value}", nulls_last=True))
+        orders: tuple[Order, ...] = (
+            Order(f"c{by}", self.aggregation.function == "ARG_MAX"),
+            Order(f"c{value}", nulls_last=True),
+        )
         if value == by:
             orders = orders[:1]
         events, universe = sweep.ranked((by,), self.aggregation.where, orders, False)
@@ -333,7 +351,11 @@ class Greatest:
             chosen = out[points]
             rows = pl.DataFrame({"row": np.repeat(np.arange(len(points)), int(k)), "at": chosen.ravel()})
             rows = rows.filter(pl.col("at") >= 0)
-            lists = rows.select("row", values[rows["at"]].alias("v")).group_by("row", maintain_order=True).agg("v")
+            lists = (
+                rows.select("row", values[rows["at"]].alias("v"))
+                .group_by("row", maintain_order=True)
+                .agg("v")
+            )
             every = pl.DataFrame({"row": np.arange(len(points))})
             return every.join(lists, on="row", how="left", maintain_order="left")["v"].cast(type_)
 

@@ -75,7 +75,9 @@ class Sweep:
         """See `queueable`."""
         if self._queues is None:
             line = self.timeline
-            self._queues = ranks.queueable(line.live_offsets, line.start_offsets, line.before, line.n, line.ends)
+            self._queues = ranks.queueable(
+                line.live_offsets, line.start_offsets, line.before, line.n, line.ends
+            )
         return self._queues
 
     def accumulators(self, index: int, ints: int) -> Ints:
@@ -171,7 +173,9 @@ def codes_of(column: pl.Series, type_: pl.DataType) -> tuple[Ints, Callable[[Int
     """Whole numbers in the order of the values, and the way back."""
     codes = order_codes(column)
     if codes is not None and column.dtype.is_float():
-        return codes, lambda at, null: nullable(pl.Series((at ^ ((at >> 63) & _FLIP)).view(np.float64)), null, type_)
+        return codes, lambda at, null: nullable(
+            pl.Series((at ^ ((at >> 63) & _FLIP)).view(np.float64)), null, type_
+        )
     if codes is not None:
         return codes, lambda at, null: nullable(pl.Series(at), null, type_)
     rank, example = ranks.rank_rows(column.to_frame("v"), (Order("v"),))

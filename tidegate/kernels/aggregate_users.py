@@ -83,9 +83,7 @@ class UserDefined:
         orders = tuple(Order(f"c{i}") for i in dict.fromkeys(arguments))
         events, universe = sweep.ranked((), self.aggregation.where, orders, self.aggregation.distinct)
         examples = line.elements[universe.example]
-        columns = [
-            column_values(examples[f"c{i}"], t) for i, t in zip(arguments, self.types, strict=True)
-        ]
+        columns = [column_values(examples[f"c{i}"], t) for i, t in zip(arguments, self.types, strict=True)]
         rows = list(zip(*columns, strict=True)) if columns else [()] * len(universe.example)
         partials = [self._call(self.function.init, *row) for row in rows]
         counts = universe.initial.tolist()

@@ -86,7 +86,9 @@ class AggregateKernel:
         columns = self._columns()
         accumulators = {c: t for f in self.forms for c, t in f.accumulators.items()}
         groups = empty({k: columns[k] for k in self.keys}, "n")
-        tables = {"groups": table(groups.with_columns(pl.lit(None, t).alias(c) for c, t in accumulators.items()))}
+        tables = {
+            "groups": table(groups.with_columns(pl.lit(None, t).alias(c) for c, t in accumulators.items()))
+        }
         for name in ("live", "lasting"):
             if name in self.layout:
                 tables[name] = table(empty(columns, "te", "n"))

@@ -76,9 +76,7 @@ class TaggedKernel:
         parts += [_with_op(inserted, "+"), _with_op(deleted.with_columns(-pl.col("n")), "-")]
         order = pl.col("op").replace_strict({"-": 0, "u": 1, "+": 2}, return_dtype=pl.Int8)
         return (
-            pl.concat(parts)
-            .sort("ts", order, *payload, nulls_last=False)
-            .select("op", *payload, "ts", "n")
+            pl.concat(parts).sort("ts", order, *payload, nulls_last=False).select("op", *payload, "ts", "n")
         )
 
 

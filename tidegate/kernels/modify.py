@@ -101,7 +101,9 @@ class ModifyKernel:
         keys, kept = self._keys, self._kept
         # A sort by time and arrival keeps the rows of a key in order; group numbers make that cheap afterwards.
         touched = chunk.select(keys).unique(maintain_order=True)
-        old = current.filter(nearby(current, touched, keys)).join(touched, on=keys, how="semi", nulls_equal=True)
+        old = current.filter(nearby(current, touched, keys)).join(
+            touched, on=keys, how="semi", nulls_equal=True
+        )
         rows = (
             chunk.with_columns(op=self._operations(chunk))
             .join(touched.with_row_index("group"), on=keys, how="left", nulls_equal=True)
@@ -112,7 +114,9 @@ class ModifyKernel:
         rows = rows.filter(pl.col("op").is_not_null())
         before = pl.col("op").shift(1).over("group")
         rows = rows.with_columns(
-            known=pl.when(before.is_null()).then(pl.col("known").fill_null(False)).otherwise(before != _DELETE)
+            known=pl.when(before.is_null())
+            .then(pl.col("known").fill_null(False))
+            .otherwise(before != _DELETE)
         )
         inserted_twice = (pl.col("op") == _INSERT) & pl.col("known")
         deleted_twice = (pl.col("op") == _DELETE) & ~pl.col("known")
@@ -126,13 +130,17 @@ class ModifyKernel:
             te=pl.col("ts").shift(-1).over("group").fill_null(MAX),
             first=pl.col("group") != pl.col("group").shift(1).fill_null(2**32 - 1),
         )
-        starts = seen.filter(pl.col("op") != _DELETE).select(*kept, "ts", "te", pl.lit(1, pl.Int64).alias("n"))
+        starts = seen.filter(pl.col("op") != _DELETE).select(
+            *kept, "ts", "te", pl.lit(1, pl.Int64).alias("n")
+        )
         firsts = seen.filter("first").select(*keys, "ts")
         ends = old.join(firsts, on=keys, how="inner", nulls_equal=True).select(
             *kept, "ts", pl.lit(MAX, pl.Int64).alias("te"), pl.lit(-1, pl.Int64).alias("n")
         )
         latest = seen.filter(pl.col("te") == MAX)
-        gone = latest.filter(pl.col("op") == _DELETE).join(old.select(keys), on=keys, how="semi", nulls_equal=True)
+        gone = latest.filter(pl.col("op") == _DELETE).join(
+            old.select(keys), on=keys, how="semi", nulls_equal=True
+        )
         delta = pl.concat(
             [
                 latest.filter(pl.col("op") != _DELETE).select(*kept, pl.lit(1, pl.Int64).alias("n")),
@@ -140,7 +148,10 @@ class ModifyKernel:
             ]
         )
         reported = pl.concat(
-            [part.select(*payload_types(self.schema), "reason", pl.col("ts") + 1, "n") for part in (wrong, refused)]
+            [
+                part.select(*payload_types(self.schema), "reason", pl.col("ts") + 1, "n")
+                for part in (wrong, refused)
+            ]
         ).rename({"ts": "te"})
         after = {
             "current": Table(replace_latest(current, delta, keys), delta),
@@ -156,7 +167,9 @@ class ModifyKernel:
         return words.replace_strict(numbers, default=None, return_dtype=pl.Int8)
 
     def _named(self, out: Frame) -> Frame:
-        return out.rename({c: f"c{i}" for i, c in enumerate(self._kept)}) if self.operation is not None else out
+        return (
+            out.rename({c: f"c{i}" for i, c in enumerate(self._kept)}) if self.operation is not None else out
+        )
 
 
 def anomalies_of(kernel: ModifyKernel, state: State) -> list[Anomaly]:

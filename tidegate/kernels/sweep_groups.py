@@ -73,7 +73,9 @@ def group_rows(rows: Frame, names: Sequence[str]) -> Groups:
         # Keys that lie close together index a table themselves.
         dense = span <= 8 * len(values) + (1 << 16)
         codes, firsts, slots, slot_codes, null_code = _number(values, nulls, low, span if dense else 0)
-        return Groups(gather(rows.select(names), firsts), codes, keys.clear(), slots, slot_codes, low, null_code)
+        return Groups(
+            gather(rows.select(names), firsts), codes, keys.clear(), slots, slot_codes, low, null_code
+        )
     unique = keys.with_row_index("row").unique(subset=list(names), keep="first", maintain_order=True)
     firsts = unique["row"].cast(pl.Int32).to_numpy()
     joined = unique.drop("row")
@@ -82,7 +84,11 @@ def group_rows(rows: Frame, names: Sequence[str]) -> Groups:
 
 def _codes_by(keys: Frame, numbered: Frame) -> Ids:
     found = keys.join(
-        numbered.with_row_index("number"), on=keys.columns, how="left", nulls_equal=True, maintain_order="left"
+        numbered.with_row_index("number"),
+        on=keys.columns,
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
     )
     return found["number"].cast(pl.Int32).fill_null(-1).to_numpy()
 
@@ -100,7 +106,12 @@ def _comparable(keys: Frame) -> Frame:
 
 def holds_integer(type_: pl.DataType) -> bool:
     """Whether 64 bits of an integer are all there is to a value of this type."""
-    return (type_.is_signed_integer() and type_ != pl.Int128) or type_ in (pl.Date, pl.Datetime, pl.Duration, pl.Boolean)
+    return (type_.is_signed_integer() and type_ != pl.Int128) or type_ in (
+        pl.Date,
+        pl.Datetime,
+        pl.Duration,
+        pl.Boolean,
+    )
 
 
 def integers(series: pl.Series) -> tuple[Ints, Flags]:

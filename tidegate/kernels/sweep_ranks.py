@@ -61,10 +61,14 @@ def rank_rows(rows: Frame, orders: Sequence[Order]) -> tuple[Ids, Ids]:
     ([1, 0, 1], ['x', 'y'])
     """
     names = [o.column for o in orders]
-    order = rows.select(names).with_row_index("row").sort(
-        names,
-        descending=[o.descending for o in orders],
-        nulls_last=[o.nulls_last for o in orders],
+    order = (
+        rows.select(names)
+        .with_row_index("row")
+        .sort(
+            names,
+            descending=[o.descending for o in orders],
+            nulls_last=[o.nulls_last for o in orders],
+        )
     )
     rows_in_order = order["row"].to_numpy()
     fresh = order.select(
@@ -106,7 +110,12 @@ def _tally(rank: Ids, n: Ints, before: int, initial: Ints) -> None:
 def distinct_events(timeline: Timeline, universe: Universe) -> tuple[Events, Universe]:
     """DISTINCT: the events at which a value begins or ceases to be valid at all; their elements are numbers."""
     offsets, events = _distinct(
-        timeline.group_points, timeline.point_events, timeline.events, timeline.n, universe.rank, universe.initial.copy()
+        timeline.group_points,
+        timeline.point_events,
+        timeline.events,
+        timeline.n,
+        universe.rank,
+        universe.initial.copy(),
     )
     size = len(universe.example)
     numbers = np.arange(size, dtype=np.int32)
@@ -350,7 +359,9 @@ def sweep_queue(
 
 
 @compiled
-def staircase(codes: Ints, use: Flags, groups: Ids, least: bool, best: Ints, found: Flags, keep: Flags) -> None:
+def staircase(
+    codes: Ints, use: Flags, groups: Ids, least: bool, best: Ints, found: Flags, keep: Flags
+) -> None:
     """Mark the rows, in order of their ends, that no row with a later end beats; the others never are the MAX (MIN).
 
     `best` and `found` carry what each group has seen over to rows that end earlier.

@@ -221,7 +221,9 @@ def _merge(
 
 
 @compiled
-def segments(group_points: Ints, times: Ints, counts: Ints, changed: Flags) -> tuple[Ids, Ids, Ints, Ints, Ints]:
+def segments(
+    group_points: Ints, times: Ints, counts: Ints, changed: Flags
+) -> tuple[Ids, Ids, Ints, Ints, Ints]:
     """What a step emits, as (point whose value it is, group, ts, te, n).
 
     The row from before the step is closed at the first change, segments between changes are closed, the last one stays open.

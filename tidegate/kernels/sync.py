@@ -179,7 +179,9 @@ class SyncEventsKernel:
         at, known = events["at"].to_numpy(), marks["point"].to_numpy()
         places = np.searchsorted(known, at, side="left")
         found = np.append(known, MAX)[places]
-        return events.with_columns(point=pl.Series(np.minimum(found, events["due"].to_numpy()), dtype=pl.Int64))
+        return events.with_columns(
+            point=pl.Series(np.minimum(found, events["due"].to_numpy()), dtype=pl.Int64)
+        )
 
 
 def _overdue(upto: int) -> pl.Expr:
@@ -226,4 +228,3 @@ class RestrictKernel:
                 start = after if comparison == ">" else limit
                 rows = rows.with_columns(ts=pl.max_horizontal(pl.col("ts"), start))
         return hold(state, "held", rows, columns(len(self.schema)), upto)
-

@@ -134,7 +134,8 @@ def _any_format(spark: SparkSession, reader: Any, definition: StreamDefinition) 
         frame: DataFrame = reader.load(*path)
     except AnalysisException as problem:
         raise Diagnostic(
-            "SOURCE_NOT_FOUND", f"Spark cannot read '{form}' for '{definition.name}': {problem.getMessage() or problem}"
+            "SOURCE_NOT_FOUND",
+            f"Spark cannot read '{form}' for '{definition.name}': {problem.getMessage() or problem}",
         ) from problem
     missing = [c.name for c in definition.columns if c.name.lower() not in {n.lower() for n in frame.columns}]
     if missing:
@@ -213,7 +214,9 @@ def _parsed(definition: StreamDefinition, text: DataFrame, column: str, form: st
         return decoded_events(definition.columns, text, column, _CORRUPT, _REASON)
     if form not in ("json", "csv"):
         raise Diagnostic(
-            "FORMAT_UNKNOWN", f"lines cannot be read as '{form}'", help="existing formats: json, csv, debezium"
+            "FORMAT_UNKNOWN",
+            f"lines cannot be read as '{form}'",
+            help="existing formats: json, csv, debezium",
         )
     parse = F.from_json if form == "json" else F.from_csv
     rows = text.withColumn("_row", parse(F.col(column), schema, options))

@@ -222,7 +222,9 @@ def _anomalies(stage: Stage, program: Program, after: States) -> list[str]:
         fields = [f.name for f in step.kernel.schema]
         for anomaly in anomalies_of(step.kernel, after[step.id]):
             raw = json.dumps(dict(zip(fields, anomaly.row, strict=True)), default=str)
-            found.append(json.dumps({"kind": "refused", "source": source, "reason": anomaly.reason, "raw": raw}))
+            found.append(
+                json.dumps({"kind": "refused", "source": source, "reason": anomaly.reason, "raw": raw})
+            )
     return found
 
 

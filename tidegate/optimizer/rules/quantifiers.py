@@ -47,7 +47,9 @@ def compare_with_extreme(node: op.Node) -> op.Node | None:
     )
     value = node.right.schema[column]
     count = len(chosen) - 1
-    best = op.Aggregation(function, (count,), value.type, f"{function}({value.name})", nullable=value.nullable)
+    best = op.Aggregation(
+        function, (count,), value.type, f"{function}({value.name})", nullable=value.nullable
+    )
     grouped = op.Aggregate(narrow, tuple(range(count)), (best,))
     places = {c: i for i, c in enumerate(chosen[:count])} | {column: count}
     predicate = substitute(node.predicate, lambda i: ref(i if i < width else width + places[i - width]))
@@ -58,7 +60,10 @@ def _against_column(part: exp.Expression, width: int) -> tuple[type[exp.Expressi
     """A comparison of left columns with one plain right column: how, seen from the left, and which."""
     if type(part) not in _SWAPPED:
         return None
-    for mine, theirs, kind in ((part.left, part.right, type(part)), (part.right, part.left, _SWAPPED[type(part)])):
+    for mine, theirs, kind in (
+        (part.left, part.right, type(part)),
+        (part.right, part.left, _SWAPPED[type(part)]),
+    ):
         column = index_of(theirs)
         if column is not None and column >= width and all(i < width for i in references(mine)):
             return kind, column - width
