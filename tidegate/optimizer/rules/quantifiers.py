@@ -58,11 +58,11 @@ def compare_with_extreme(node: op.Node) -> op.Node | None:
 
 def _against_column(part: exp.Expression, width: int) -> tuple[type[exp.Expression], int] | None:
     """A comparison of left columns with one plain right column: how, seen from the left, and which."""
-    if type(part) not in _SWAPPED:
+    if not isinstance(part, exp.Binary) or type(part) not in _SWAPPED:
         return None
     for mine, theirs, kind in (
-        (part.left, part.right, type(part)),
-        (part.right, part.left, _SWAPPED[type(part)]),
+        (part.this, part.expression, type(part)),
+        (part.expression, part.this, _SWAPPED[type(part)]),
     ):
         column = index_of(theirs)
         if column is not None and column >= width and all(i < width for i in references(mine)):
