@@ -47,6 +47,10 @@ fuzz: venv ## the property tests, with many fresh random examples (EXAMPLES=2000
 bench: venv ## the benchmarks (ARGS="nexmark --queries q1,q5 --events 10M --engines tidegate,flink")
 	@$(WITH_JAVA) $(PYTHON) -m tidegate bench $(or $(ARGS),nexmark)
 
+bench-engine: venv ## recorded runs, live epochs, keyed updates and a soak of some minutes
+	@for bench in kernel_aggregates keyed_updates engine_recorded engine_live engine_soak; do \
+		$(WITH_JAVA) $(PYTHON) benchmarks/$$bench.py || exit 1; done
+
 bench-peers: venv ## the engines that benchmarks compare with, in environments of their own below build/peers
 	@$(WITH_JAVA) $(PYTHON) benchmarks/nexmark_peers.py
 

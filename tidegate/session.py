@@ -85,6 +85,8 @@ class Session:
         """Whether `sql` starts every query as a live one, files included."""
         self.epoch = 1.0
         """Seconds from one epoch to the next, for queries that `sql` starts."""
+        self.retention: int | None = None
+        """How long live answers are kept, in ticks; None: for ever."""
         self._asked = 0
         self._live: dict[Type | None, LiveRun] = {}
 
@@ -205,6 +207,9 @@ class Session:
                 except Diagnostic as diagnostic:
                     raise diagnostic.locate(text) from None
                 return query.into(replace(sink, options=tuple(sorted(options.items()))), progress)
+            case syntax.SetOption():
+                self._set(statement, text)
+                return None
             case syntax.ShowDefinitions():
                 return self._show(str(statement.args.get("kind")))
             case syntax.DescribeDefinition():
@@ -263,6 +268,22 @@ class Session:
             kind = "a TIMESTAMP" if domain == TIMESTAMP else "an integer"
             raise Diagnostic("TIME_DOMAIN", f"AS OF needs {kind} here").at(span_of(node)).locate(text)
         return value
+
+    def _set(self, statement: syntax.SetOption, text: str) -> None:
+        """`SET epoch = 0.5` (seconds), `SET retention = '1 day'` (or a number of ticks)."""
+        name, value = statement.this.name.lower(), statement.args["value"]
+        try:
+            if name == "epoch" and isinstance(value, exp.Literal) and not value.is_string:
+                self.epoch = float(value.this)
+            elif name == "retention" and isinstance(value, exp.Literal):
+                self.retention = parse_period(value.this, timestamps=True)
+            elif name in ("epoch", "retention"):
+                raise Diagnostic("WRONG_ARGUMENTS", f"this is not a value of '{name}'").at(span_of(statement))
+            else:
+                options = did_you_mean(name, ["epoch", "retention"], "options")
+                raise Diagnostic("UNKNOWN_OPTION", f"there is no option '{name}'", help=options)
+        except Diagnostic as diagnostic:
+            raise diagnostic.at(span_of(statement.this)).locate(text) from None
 
     def _show(self, kind: str) -> list[str]:
         definitions = self.catalog.definitions.values()
@@ -466,7 +487,8 @@ class Query:
         only when it is told to.
         """
         with self._located():
-            return self.session.start(self, name or self.stable_name, epoch, retention, sink, begin)
+            kept = self.session.retention if retention is None else retention
+            return self.session.start(self, name or self.stable_name, epoch, kept, sink, begin)
 
     def into(self, sink: SourceCall, progress: Progress | None = None) -> Any:
         """Write the changes of the answer to a sink: at once over recorded data, epoch by epoch over live data."""

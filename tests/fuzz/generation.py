@@ -99,7 +99,6 @@ class Generator:
     """Everything is drawn from one seeded source of randomness."""
 
     seed: int
-    windows: str = "all"
     references: list[tuple[str, str]] = field(default_factory=list)
     aliases: int = 0
 

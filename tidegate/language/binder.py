@@ -17,7 +17,7 @@ from tidegate.errors import Diagnostic, did_you_mean, unsupported
 from tidegate.language import syntax
 from tidegate.language.blocks import Ask, Block
 from tidegate.language.catalog import Catalog, StreamDefinition, ViewDefinition
-from tidegate.language.scopes import Columns, Relation, Scope
+from tidegate.language.scopes import Relation, Scope
 from tidegate.language.selects import SelectBinder
 from tidegate.language.sync_binding import clock_plan, is_clock, modify_plan, raw_beneath, synchronized
 from tidegate.language.sync_syntax import ModifyOver
@@ -330,6 +330,3 @@ def _coerce(plan: op.Node, types: list[Type], names: list[Field]) -> op.Node:
         Field(n.name, t, plan.schema[i].nullable) for i, t, n in zip(places, types, names, strict=True)
     )
     return op.Project(plan, tuple(cast(i, t) for i, t in zip(places, types, strict=True)), fields)
-
-
-__all__ = ["Binder", "BoundQuery", "Columns", "bind"]

@@ -20,7 +20,7 @@ from sqlglot import exp
 from tidegate.algebra import operators as op
 from tidegate.algebra.expressions import ref, references, substitute
 from tidegate.algebra.functions import AggregateFunction, ScalarFunction
-from tidegate.algebra.reference import Arrivals, PhysicalRow, Reference, Source, Validity, snapshot
+from tidegate.algebra.reference import Arrivals, PhysicalRow, Reference, Source, Validity
 from tidegate.algebra.scalars import compile_scalar
 from tidegate.kernels.rows import column_from_values, from_arrow, to_arrow, to_rows
 from tidegate.language.catalog import StreamDefinition
@@ -270,6 +270,3 @@ def _round(value: Value) -> Value:
     if isinstance(value, float):
         return float(f"{value:.10g}")
     return tuple(_round(v) for v in value) if isinstance(value, tuple) else value
-
-
-__all__ = ["Difference", "Verification", "snapshot", "verify"]
