@@ -15,11 +15,12 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from tidegate.algebra.operators import Node, Scan
 from tidegate.errors import Diagnostic, Kind
 from tidegate.runtime.faults import reach
+from tidegate.spark.columnar import Reading
 from tidegate.spark.exchange import Boundary, Feed, Lane, boundaries, enter, hand_over, lanes_of, one_row
 from tidegate.spark.planning import plan_stages
 from tidegate.spark.stages import SourceRows, Stage, StageInput, StageRows, describe
 from tidegate.spark.storage import Storage
-from tidegate.spark.worker import Epoch, Log, PackedPlan, Plan, WaveTask, pack
+from tidegate.spark.worker import Epoch, Log, PackedPlan, Plan, ReadTask, WaveTask, pack
 
 MESSAGES = "meta STRING"
 
@@ -132,10 +133,16 @@ class Job:
         )
         return Feed(name, tag, names, tuple(lanes))
 
-    def run(self, frames: Sequence[DataFrame]) -> list[dict[str, Any]]:
-        """Run the epoch on the union of the frames; the messages of all tasks."""
+    def run(self, frames: Sequence[DataFrame], reading: Reading | None = None) -> list[dict[str, Any]]:
+        """Run the epoch on the union of the frames and what is read as columns; the messages of all tasks."""
         if not self.physical.stages:
             return []
+        if reading is not None and reading.splits:
+            first = self.physical.boundaries[0]
+            splits = self.spark.range(0, len(reading.splits), 1, len(reading.splits))
+            if not frames and not self.logs and self.physical.waves == 1 and self._stays(first):
+                return self._collected(splits.mapInArrow(WaveTask(self._epoch(1), reading), MESSAGES))
+            frames = [*frames, splits.mapInArrow(ReadTask(self._epoch(1), reading), first.ddl)]
         # Spark plans no task for rows that it knows to be empty; where there is state, time must pass all the same.
         frame, *others = [*frames, self._tick()] if self.logs or not frames else frames
         for other in others:
@@ -150,6 +157,9 @@ class Job:
                 frame = frame.drop("p")
             schema = self.physical.boundaries[boundary.wave].ddl if later else MESSAGES
             frame = frame.mapInArrow(WaveTask(self._epoch(boundary.wave)), schema)
+        return self._collected(frame)
+
+    def _collected(self, frame: DataFrame) -> list[dict[str, Any]]:
         reach("before state")
         collected = _collected(frame)
         reach("after state")
@@ -177,6 +187,7 @@ class Job:
             self.logs,
             self.keep_state,
             self.hold,
+            self.partitions,
         )
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.jobs import Job, Physical, Progress
 from tidegate.runtime.state import Ledger, after
+from tidegate.spark.columnar import Columnar, columnar, reading
 from tidegate.spark.sources import RawStream, read_recorded, size_in_bytes
 from tidegate.time import MAX, MIN
 
@@ -35,16 +36,19 @@ class Recording:
         The answer does not depend on them. A ledger that holds earlier epochs is continued.
         """
         streams = {n: read_recorded(self.spark, d, self.data.get(n)) for n, d in self.definitions.items()}
+        columns = {n: columnar(d, self.physical.lanes_from(n)) for n, d in self.definitions.items()}
         ends = [*(self._boundaries(streams) if boundaries is None else boundaries), MAX]
         ends = [e for e in sorted(set(ends)) if e > ledger.latest.upto]
         for done, upto in enumerate(ends):
             if progress is not None:
                 progress(done / len(ends))
-            self._epoch(ledger, streams, upto)
+            self._epoch(ledger, streams, {n: c for n, c in columns.items() if c is not None}, upto)
         if progress is not None:
             progress(1.0)
 
-    def _epoch(self, ledger: Ledger, streams: Mapping[str, RawStream], upto: int) -> None:
+    def _epoch(
+        self, ledger: Ledger, streams: Mapping[str, RawStream], columns: Mapping[str, Columnar], upto: int
+    ) -> None:
         before = ledger.latest
         job = Job(
             self.spark,
@@ -62,14 +66,14 @@ class Recording:
         first = before.epoch == 0
         for name, stream in sorted(streams.items()):
             lanes = self.physical.lanes_from(name)
-            if not lanes or (stream.definition.table and not first):
+            if not lanes or name in columns or (stream.definition.table and not first):
                 continue
             rows = _between(stream, before.upto, upto, first)
             frames.append(job.enter(rows, [job.feed(name, lanes)]))
         single = self.physical.lanes_from(None)
         if single and first:
             frames.append(job.one_row(single))
-        messages = job.run(frames)
+        messages = job.run(frames, reading([*columns.values()], before.upto, upto))
         ledger.commit(after(before, messages, upto=upto, partitions=self.partitions))
 
     def _boundaries(self, streams: Mapping[str, RawStream]) -> list[int]:

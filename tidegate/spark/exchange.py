@@ -2,8 +2,9 @@
 
 All stages of a wave run in the same tasks. What they read travels as **lanes**: a lane is one input of one stage, numbered
 over the whole plan. A row of the union carries its lane, its validity, and the lane's columns in **slots** that lanes share
-by type, so that a column costs what it holds. Because the job is a line and not a tree, a stage whose rows are read
-twice still runs once. Lane -1 carries messages to the driver (`meta`) and rows that cannot be used.
+by type, so that a column costs what it holds. Rows that come out of a Python task travel as `blocks` instead, many in one
+row of the union. Because the job is a line and not a tree, a stage whose rows are read twice still runs once.
+Lane -1 carries messages to the driver (`meta`) and rows that cannot be used.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from sqlglot import exp
 
 from tidegate.algebra.expressions import index_of, references, substitute
+from tidegate.spark.blocks import key_types
 from tidegate.spark.stages import SourceRows, Stage, StageInput, StageRows
 from tidegate.spark.values import ddl
 from tidegate.time import MAX, MIN
@@ -40,6 +42,8 @@ class Lane:
     """Positions that equal the row's time and are made from `ts` on arrival."""
     given: tuple[int, ...] = ()
     """The columns that the stage before emits, where Spark makes the travelling ones of them."""
+    block: bool = False
+    """Rows travel as blocks: they come from a stage, and where they go can be told without Spark."""
 
     @property
     def made(self) -> StageRows | None:
@@ -69,7 +73,10 @@ class Boundary:
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
         """Names and DDL types of the union's columns."""
-        found = [("lane", "INT"), ("p", "INT"), ("meta", "STRING"), ("ts", "BIGINT")]
+        found = [("lane", "INT"), ("p", "INT"), ("meta", "STRING"), ("block", "BINARY")]
+        if all(lane.block for lane in self.lanes):
+            return tuple(found)
+        found += [("ts", "BIGINT")]
         found += [("te", "BIGINT")] if self.ends else []
         found += [("n", "BIGINT")] if self.counts else []
         found += [("o0", "STRING"), ("o1", "BIGINT"), ("o2", "BIGINT")] if self.order else []
@@ -102,8 +109,13 @@ def lanes_of(stages: Sequence[Stage], first: int = 0) -> tuple[Lane, ...]:
             if isinstance(origin, StageRows) and origin.expressions is not None:
                 made = origin.expressions
                 given = tuple(sorted({c for i in moving for c in references(made[i])}))
+            block = (
+                isinstance(origin, StageRows)
+                and origin.expressions is None
+                and key_types(entry.key or (), entry.schema) is not None
+            )
             lanes.append(
-                Lane(first + len(lanes), stage.number, entry, born, stage.wave, moving, times, given)
+                Lane(first + len(lanes), stage.number, entry, born, stage.wave, moving, times, given, block)
             )
     return tuple(lanes)
 
@@ -126,7 +138,8 @@ def _boundary(wave: int, lanes: Sequence[Lane]) -> Boundary:
         taken.append(place)
         return place
 
-    for lane in lanes:
+    rows = [lane for lane in lanes if not lane.block]
+    for lane in rows:
         taken: list[int] = []
         copies: dict[int, int] = {}
         made = lane.made if wave == lane.born + 1 else None
@@ -145,9 +158,9 @@ def _boundary(wave: int, lanes: Sequence[Lane]) -> Boundary:
         tuple(lanes),
         tuple(slots),
         places,
-        ends=any(not x.input.raw for x in lanes),
-        counts=any(x.born > 0 for x in lanes),
-        order=any(x.input.ordered for x in lanes),
+        ends=any(not x.input.raw for x in rows),
+        counts=any(x.born > 0 for x in rows),
+        order=any(x.input.ordered for x in rows),
         given=given,
     )
 
@@ -241,7 +254,7 @@ def one_row(spark: SparkSession, lanes: Sequence[Lane], boundary: Boundary, part
 
 def hand_over(frame: DataFrame, boundary: Boundary, partitions: int) -> DataFrame:
     """Rows that a wave emitted, each with what Spark makes of it and with the partition of its next stage."""
-    fresh = [x for x in boundary.lanes if x.born == boundary.wave - 1 and x.born > 0]
+    fresh = [x for x in boundary.lanes if x.born == boundary.wave - 1 and x.born > 0 and not x.block]
     frame = _mapped(frame, fresh, boundary)
     places = {}
     for lane in fresh:

@@ -7,7 +7,6 @@ determines a state: a worker that remembers the state of a shorter list reads on
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,8 +24,8 @@ from tidegate.kernels.rows import (
     expire,
     replace_latest,
     table,
-    to_arrow,
 )
+from tidegate.spark import blocks
 from tidegate.spark.storage import Storage
 
 Tables = Mapping[str, Mapping[str, Frame]]
@@ -46,7 +45,7 @@ def encode(tables: Tables) -> pa.Buffer:
             if not frame.is_empty():
                 steps.append(step)
                 names.append(name)
-                rows.append(_stream(frame))
+                rows.append(blocks.encode(frame))
     batch = pa.table(
         [pa.array(steps, pa.string()), pa.array(names, pa.string()), pa.array(rows, pa.large_binary())],
         names=["step", "table", "rows"],
@@ -66,18 +65,8 @@ def decode(data: pa.Buffer) -> dict[str, dict[str, Frame]]:
     found: dict[str, dict[str, Frame]] = {}
     batch = ipc.open_file(data).read_all()
     for step, name, rows in zip(*(batch.column(i) for i in range(3)), strict=True):
-        frame = pl.from_arrow(ipc.open_stream(rows.as_buffer()).read_all())
-        assert isinstance(frame, pl.DataFrame)
-        found.setdefault(step.as_py(), {})[name.as_py()] = frame
+        found.setdefault(step.as_py(), {})[name.as_py()] = blocks.decode(rows.as_buffer())
     return found
-
-
-def _stream(frame: Frame) -> bytes:
-    rows = to_arrow(frame)
-    sink = io.BytesIO()
-    with ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    return sink.getvalue()
 
 
 @dataclass(frozen=True)

@@ -169,7 +169,7 @@ def arrow_rows(definition: StreamDefinition, data: Any) -> pa.Table:
 def size_in_bytes(definition: StreamDefinition, data: Any = None) -> int:
     """About how much a recorded source holds; 0 if unknown."""
     if definition.source.function in FILES:
-        return sum(os.path.getsize(p) for p in _local_files(str(definition.source.arguments[0])))
+        return sum(os.path.getsize(p) for p in local_files(str(definition.source.arguments[0])))
     if isinstance(data, pa.Table):
         return int(data.nbytes)
     return 0
@@ -317,7 +317,7 @@ def _file_schema(definition: StreamDefinition, path: str) -> str:
 def _file_options(definition: StreamDefinition, path: str) -> dict[str, str]:
     options = {k: v for k, v in definition.source.options if k not in _OWN_OPTIONS}
     if definition.source.function == "csv":
-        named = _csv_header(definition, path) is not None or not _local_files(path)
+        named = _csv_header(definition, path) is not None or not local_files(path)
         options.setdefault("header", "true" if named else "false")
         # A row is unreadable or not whatever a query selects.
         options["columnPruning"] = "false"
@@ -333,7 +333,7 @@ def _per_trigger(definition: StreamDefinition) -> str:
 def _csv_header(definition: StreamDefinition, path: str) -> list[str] | None:
     """The first line of the first file, if it names every declared column."""
     asked = definition.source.option.get("header")
-    files = [f for f in _local_files(path) if not f.endswith((".gz", ".bz2", ".zst"))]
+    files = [f for f in local_files(path) if not f.endswith((".gz", ".bz2", ".zst"))]
     if (asked is not None and asked.lower() != "true") or not files:
         return None
     separator = definition.source.option.get("sep") or definition.source.option.get("delimiter") or ","
@@ -367,7 +367,8 @@ def _existing(definition: StreamDefinition) -> str:
     return os.path.abspath(path)
 
 
-def _local_files(path: str) -> list[str]:
+def local_files(path: str) -> list[str]:
+    """The files of a source on this machine, as Spark finds them."""
     if "://" in path:
         return []
     found: list[str] = []

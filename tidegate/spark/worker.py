@@ -21,8 +21,10 @@ from pyspark import TaskContext, cloudpickle
 from tidegate.algebra.operators import Node
 from tidegate.kernels.graph import Program, compile_plans
 from tidegate.kernels.modify import ModifyKernel, anomalies_of
-from tidegate.kernels.rows import Frame, Table, from_arrow, payload_types, to_arrow
+from tidegate.kernels.rows import Frame, Table, empty_chunk, from_arrow, payload_types, to_arrow
 from tidegate.spark import segments
+from tidegate.spark.blocks import pack_rows, partitions_of, scatter, unpack_rows
+from tidegate.spark.columnar import Reading, read_split
 from tidegate.spark.exchange import MESSAGE, Boundary, Lane
 from tidegate.spark.segments import WAITING, States
 from tidegate.spark.stages import SourceRows, Stage, StageRows
@@ -83,6 +85,7 @@ class Epoch:
     """False where no epoch follows."""
     hold: bool
     """Rows may lie beyond the epoch and have to wait (live); otherwise the source was read up to it."""
+    partitions: int
 
 
 def pack(plan: Plan) -> PackedPlan:
@@ -120,19 +123,65 @@ def _unpack(packed: PackedPlan) -> _Unpacked:
 
 
 class WaveTask:
-    """The function of a wave, as Spark calls it for each partition."""
+    """The function of a wave, as Spark calls it for each partition; with a `reading`, on what it reads itself."""
 
-    def __init__(self, epoch: Epoch) -> None:
+    def __init__(self, epoch: Epoch, reading: Reading | None = None) -> None:
         self.epoch = epoch
+        self.reading = reading
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        partition = context.partitionId() if context is not None else 0
-        return run_wave(self.epoch, partition, batches)
+        partition = _partition()
+        if self.reading is None:
+            return run_wave(self.epoch, partition, batches)
+        return self._on_splits(self.reading, partition, batches)
+
+    def _on_splits(
+        self, reading: Reading, partition: int, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        lanes = _unpack(self.epoch.plan).plan.lanes
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                read: dict[int, list[Frame]] = {}
+                for lane, rows, _ in read_split(reading, number, lanes, 1):
+                    read.setdefault(lane.number, []).append(rows)
+                yield from run_wave(
+                    self.epoch, partition, (), {lane: pl.concat(rows) for lane, rows in read.items()}
+                )
 
 
-def run_wave(epoch: Epoch, partition: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run the stages of a wave in one partition; yields rows of later waves and messages."""
+class ReadTask:
+    """Reads splits of files and sends their rows, as blocks, to the partitions of the first wave."""
+
+    def __init__(self, epoch: Epoch, reading: Reading) -> None:
+        self.epoch = epoch
+        self.reading = reading
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        plan = _unpack(self.epoch.plan).plan
+        first = plan.boundaries[0]
+        partition = _partition()
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                found = read_split(self.reading, number, plan.lanes, self.epoch.partitions)
+                for lane, rows, places in found:
+                    yield from _send(rows, places, lane, first, partition, self.epoch.partitions)
+
+
+def _partition() -> int:
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0
+
+
+def run_wave(
+    epoch: Epoch,
+    partition: int,
+    batches: Iterable[pa.RecordBatch],
+    read: Mapping[int, Frame] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Run the stages of a wave in one partition; yields rows of later waves and messages.
+
+    `read` are rows of sources, by lane, that did not come through an exchange.
+    """
     started = time.perf_counter()
     unpacked = _unpack(epoch.plan)
     plan = unpacked.plan
@@ -142,12 +191,16 @@ def run_wave(epoch: Epoch, partition: int, batches: Iterable[pa.RecordBatch]) ->
     arrived = time.perf_counter()
     rows = pa.Table.from_batches(received) if received else None
     messages, refused = _messages(rows)
-    by_lane = _by_lane(rows, boundary)
+    by_lane = _by_lane(rows)
     for stage in plan.stages:
         if stage.wave != epoch.wave:
             continue
         chunks = {
-            lane.input.name: _chunk(by_lane.get(lane.number), lane, boundary, epoch)
+            lane.input.name: (
+                _completed(read[lane.number], lane, epoch)
+                if read is not None and lane.number in read
+                else _chunk(by_lane.get(lane.number), lane, boundary, epoch)
+            )
             for lane in plan.lanes
             if lane.stage == stage.number
         }
@@ -160,7 +213,7 @@ def run_wave(epoch: Epoch, partition: int, batches: Iterable[pa.RecordBatch]) ->
             for lane in after.lanes:
                 origin = lane.input.origin
                 if isinstance(origin, StageRows) and origin.stage == stage.number:
-                    yield from _emit(outputs[origin.output], lane, after)
+                    yield from _emit(outputs[origin.output], lane, after, partition, epoch.partitions)
     if refused:
         messages.append(json.dumps(_quarantine(epoch, partition, refused)))
     if after is None:
@@ -349,7 +402,7 @@ def _messages(rows: pa.Table | None) -> tuple[list[str], list[str]]:
     return [t for t in texts if not t.startswith(REFUSED)], refused
 
 
-def _by_lane(rows: pa.Table | None, boundary: Boundary) -> dict[int, pa.Table]:
+def _by_lane(rows: pa.Table | None) -> dict[int, pa.Table]:
     if rows is None:
         return {}
     lanes = pl.from_arrow(rows.column("lane"))
@@ -367,7 +420,11 @@ def _by_lane(rows: pa.Table | None, boundary: Boundary) -> dict[int, pa.Table]:
 
 def _chunk(rows: pa.Table | None, lane: Lane, boundary: Boundary, epoch: Epoch) -> Frame:
     """A lane's rows as a chunk: the columns of its schema, ts, te, n, and seq where arrival order counts."""
-    schema = lane.input.schema
+    if rows is not None and rows.column("block").null_count < rows.num_rows:
+        # A lane's rows all travel in the same way.
+        return _completed(unpack_rows(rows.column("block")), lane, epoch)
+    if lane.block:
+        return _nothing(lane)
     names = {c: f"s{s}" for c, s in zip(lane.columns, boundary.places[lane.number], strict=True)}
     extra = ["ts", *(["te"] if boundary.ends else []), *(["n"] if boundary.counts else [])]
     order = ["o0", "o1", "o2"] if lane.input.ordered else []
@@ -375,8 +432,19 @@ def _chunk(rows: pa.Table | None, lane: Lane, boundary: Boundary, epoch: Epoch) 
         rows = _empty(boundary)
     taken = rows.select([*names.values(), *extra, *order])
     taken = taken.rename_columns([*(f"c{c}" for c in names), *extra, *order])
-    travelled: Schema = tuple(schema[c] for c in names)
-    frame = _normal(taken, list(names), travelled)
+    travelled: Schema = tuple(lane.input.schema[c] for c in names)
+    return _completed(_normal(taken, list(names), travelled), lane, epoch)
+
+
+def _nothing(lane: Lane) -> Frame:
+    frame = empty_chunk(lane.input.schema)
+    return frame.with_columns(seq=pl.lit(0, dtype=pl.Int64)) if lane.input.ordered else frame
+
+
+def _completed(frame: Frame, lane: Lane, epoch: Epoch) -> Frame:
+    """A lane's rows with all columns of a chunk; only those travel that cannot be made on arrival."""
+    schema = lane.input.schema
+    order = [c for c in ("o0", "o1", "o2") if c in frame.columns] if lane.input.ordered else []
     if order:
         # Ranks within the partition are enough: a row window compares rows of one partition only.
         frame = frame.sort(order).with_columns(
@@ -387,11 +455,11 @@ def _chunk(rows: pa.Table | None, lane: Lane, boundary: Boundary, epoch: Epoch) 
     for i, field in enumerate(schema):
         if i in lane.time_columns:
             made.append(_time(field.type.name, types[f"c{i}"]).alias(f"c{i}"))
-        elif i not in names:
+        elif i not in lane.columns:
             made.append(pl.lit(None, dtype=types[f"c{i}"]).alias(f"c{i}"))
     if lane.input.raw:
         made.append((pl.col("ts") + 1).alias("te"))
-    if not boundary.counts:
+    if "n" not in frame.columns:
         made.append(pl.lit(1, dtype=pl.Int64).alias("n"))
     frame = frame.with_columns(made)
     if lane.born == 0 and not lane.input.raw:
@@ -420,14 +488,21 @@ def _empty(boundary: Boundary) -> pa.Table:
 
 
 def _arrow_types(boundary: Boundary) -> dict[str, pa.DataType]:
-    plain = {"INT": pa.int32(), "BIGINT": pa.int64(), "STRING": pa.string()}
+    plain = {"INT": pa.int32(), "BIGINT": pa.int64(), "STRING": pa.string(), "BINARY": pa.binary()}
     types = {n: plain[d] for n, d in boundary.columns if not n.startswith("s")}
     return types | {f"s{i}": arrow_type(t) for i, t in enumerate(boundary.slots)}
 
 
-def _emit(chunk: Frame, lane: Lane, after: Boundary) -> Iterator[pa.RecordBatch]:
-    """A stage's output as rows of the next union."""
+def _emit(
+    chunk: Frame, lane: Lane, after: Boundary, partition: int, partitions: int
+) -> Iterator[pa.RecordBatch]:
+    """A stage's output for a lane of the next union."""
     if not chunk.height:
+        return
+    if lane.block:
+        key = lane.input.key
+        places = partitions_of(chunk, key, lane.input.schema, partitions) if key and partitions > 1 else None
+        yield from _send(chunk, places, lane, after, partition, partitions)
         return
     rows = to_arrow(chunk)
     sent = (
@@ -440,18 +515,44 @@ def _emit(chunk: Frame, lane: Lane, after: Boundary) -> Iterator[pa.RecordBatch]
     yield from _batches(values, lane.number, chunk.height, after)
 
 
+def _send(
+    chunk: Frame, places: pl.Series | None, lane: Lane, after: Boundary, partition: int, partitions: int
+) -> Iterator[pa.RecordBatch]:
+    """Rows as blocks, one or more for each partition they go to."""
+    wanted = {*(f"c{c}" for c in lane.columns), "ts", "te", "n", "o0"}
+    rows = chunk.select(c for c in chunk.columns if c in wanted)
+    if lane.input.broadcast:
+        parts: Iterable[tuple[int, Frame]] = ((p, rows) for p in range(partitions))
+    elif places is not None:
+        parts = scatter(rows, places, partitions)
+    elif lane.input.key is None:
+        parts = [(partition % partitions, rows)]
+    else:
+        # Stages without a key spread over the partitions by their number.
+        parts = [(lane.stage % partitions, rows)]
+    for p, part in parts:
+        for block in pack_rows(part):
+            values = {"p": pa.array([p], pa.int32()), "block": pa.array([block], pa.binary())}
+            yield from _batches({k: pa.chunked_array([v]) for k, v in values.items()}, lane.number, 1, after)
+
+
 def _pass_on(rows: pa.Table, lane: Lane, boundary: Boundary, after: Boundary) -> Iterator[pa.RecordBatch]:
     """Rows of a stage further on, moved to the slots of the next union."""
-    before, here = boundary.places[lane.number], after.places[lane.number]
-    values = {f"s{b}": rows.column(f"s{a}") for a, b in zip(before, here, strict=True)}
-    values |= {n: rows.column(n) for n in ("ts", "te", "n", "o0", "o1", "o2", "p") if n in rows.column_names}
+    names = ("block", "ts", "te", "n", "o0", "o1", "o2", "p")
+    values = {n: rows.column(n) for n in names if n in rows.column_names}
+    if not lane.block:
+        before, here = boundary.places[lane.number], after.places[lane.number]
+        values |= {f"s{b}": rows.column(f"s{a}") for a, b in zip(before, here, strict=True)}
     if "n" not in values:
         values["n"] = pa.chunked_array([pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)])
     yield from _batches(values, lane.number, rows.num_rows, after)
 
 
 def _meta(messages: Sequence[str], after: Boundary) -> Iterator[pa.RecordBatch]:
-    values = {"meta": pa.chunked_array([pa.array(messages, pa.string())])}
+    values = {
+        "meta": pa.chunked_array([pa.array(messages, pa.string())]),
+        "p": pa.chunked_array([pa.repeat(pa.scalar(0, pa.int32()), len(messages))]),
+    }
     yield from _batches(values, MESSAGE, len(messages), after)
 
 

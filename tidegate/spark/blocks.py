@@ -1,0 +1,93 @@
+"""Blocks: rows that one Python task sends to another, as columns.
+
+Spark exchanges rows: each is taken out of its columns, copied into a shuffle file by itself, and put back into columns.
+What leaves a kernel is columns already, so it travels as **blocks**: one binary value holds the rows of one lane for one
+partition, and the exchange carries few large rows instead of many small ones. The partition is the one that Spark's `hash`
+gives, so a stage may read some lanes as blocks and others as rows of Spark.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+import pyarrow as pa
+from pyarrow import ipc
+from sqlglot import exp
+
+from tidegate.kernels.expressions import Scalar, translate
+from tidegate.kernels.rows import Frame, to_arrow
+from tidegate.spark.hashing import partition_of
+from tidegate.types import VOID, Schema, Type
+
+ROWS_PER_BLOCK = 500_000
+"""A block is one row of a shuffle, which should stay far below the size that a row may have."""
+
+FEW = 8
+"""Up to so many partitions, a pass over the rows for each costs less than sorting them."""
+
+
+def encode(frame: Frame) -> bytes:
+    """The rows as an Arrow stream.
+
+    >>> decode(pa.py_buffer(encode(pl.DataFrame({"c0": [7]})))).rows()
+    [(7,)]
+    """
+    rows = to_arrow(frame)
+    sink = io.BytesIO()
+    with ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return sink.getvalue()
+
+
+def decode(data: pa.Buffer) -> Frame:
+    frame = pl.from_arrow(ipc.open_stream(data).read_all())
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def key_types(key: Sequence[exp.Expression], schema: Schema) -> tuple[Type, ...] | None:
+    """The types of an exchange's key, where kernels can compute it exactly as Spark does."""
+    found = []
+    for expression in key:
+        column = translate(expression, schema)
+        if column is None or column.type == VOID:
+            return None
+        found.append(column.type)
+    return tuple(found)
+
+
+def partitions_of(rows: Frame, key: Sequence[exp.Expression], schema: Schema, partitions: int) -> pl.Series:
+    """The partition that each row's key belongs to."""
+    types = key_types(key, schema)
+    assert types is not None
+    values = [Scalar(e, schema, t)(rows) for e, t in zip(key, types, strict=True)]
+    return pl.Series("p", partition_of(values, types, partitions))
+
+
+def scatter(rows: Frame, places: pl.Series, partitions: int) -> Iterator[tuple[int, Frame]]:
+    """The rows by partition, each in the order they had.
+
+    >>> [(p, f["c0"].to_list()) for p, f in scatter(pl.DataFrame({"c0": [7, 8, 9]}), pl.Series([1, 0, 1]), 2)]
+    [(0, [8]), (1, [7, 9])]
+    """
+    if partitions <= FEW:
+        for p in range(partitions):
+            yield p, rows.filter(places == p)
+        return
+    found, start = rows[places.arg_sort()], 0
+    for p, size in places.rename("p").value_counts().sort("p").iter_rows():
+        yield p, found.slice(start, size)
+        start += size
+
+
+def pack_rows(frame: Frame) -> Iterator[bytes]:
+    """The rows as blocks."""
+    for piece in frame.iter_slices(ROWS_PER_BLOCK):
+        yield encode(piece)
+
+
+def unpack_rows(blocks: pa.ChunkedArray) -> Frame:
+    """The rows of a column of blocks."""
+    return pl.concat([decode(block.as_buffer()) for block in blocks])
