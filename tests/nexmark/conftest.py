@@ -71,7 +71,10 @@ def ask(spark: SparkSession) -> Callable[..., Query]:
         sessions.append(session)  # a temporary state directory goes with its session
         session.function("count_char", lambda text, c: None if text is None else text.count(c), "INT", 2)
         definitions, text = query(name).statements(place)
-        session.sql(definitions.replace("'4 seconds'", f"'4 seconds'{options}"))
+        if options:
+            definitions = definitions.replace("WITH (", f"WITH ({options}, ")
+            definitions = definitions.replace("ORDERED BY arrival;", f"ORDERED BY arrival WITH ({options});")
+        session.sql(definitions)
         return session.query(text)
 
     return bound

@@ -75,7 +75,7 @@ LIVE = PUBLIC if EVENTS >= 100_000 else ["q4", "q5", "q11", "q18"]
 @pytest.mark.parametrize("name", LIVE)
 def test_live(name: str, slow: Recorded, ask: Ask) -> None:
     """File by file, each an epoch of its own."""
-    live = ask(name, slow.place, ", maxFilesPerTrigger = 1").start(begin=False)
+    live = ask(name, slow.place, "maxFilesPerTrigger = 1").start(begin=False)
     live.finish()
     status = live.status()
     assert status["epoch"] >= 5

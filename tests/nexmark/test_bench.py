@@ -87,8 +87,8 @@ def test_the_page_keeps_what_stands_around(tmp_path: Path) -> None:
         runs("flink", 3.0, 4.0, 5.0),
         Entry("spark", "q1", 1000, (Run("spark", "q1", refused="no"),)),
     ]
-    report.insert(page, report.table(entries))
-    report.insert(page, report.table(entries))
+    report.insert(page, "NEXMark", report.table(entries))
+    report.insert(page, "NEXMark", report.table(entries))
     text = page.read_text()
     assert text.startswith("# Performance\n\n## Other\n\nkept\n\n## NEXMark\n")
     assert text.count("| q1 | flink |") == 1

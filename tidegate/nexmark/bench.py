@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
@@ -15,6 +15,7 @@ from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.nexmark.catalog import query
 from tidegate.nexmark.files import settings_of, write_stream
 from tidegate.nexmark.generator import Nexmark
+from tidegate.nexmark.keeping import Measured
 from tidegate.nexmark.measuring import Run, measure
 
 ENGINES = ("tidegate", "spark", "flink", "duckdb")
@@ -32,6 +33,17 @@ class Entry:
     query: str
     rows_in: int
     runs: tuple[Run, ...]
+    events: int = 0
+    """Of the whole stream."""
+
+    def to_json(self) -> Measured:
+        return asdict(self)
+
+    @classmethod
+    def of(cls, kept: Measured) -> Entry:
+        """What `to_json` gave."""
+        runs = tuple(Run(**{**r, "settings": tuple((k, v) for k, v in r["settings"])}) for r in kept["runs"])
+        return cls(kept["engine"], kept["query"], kept["rows_in"], runs, kept["events"])
 
     @property
     def refused(self) -> str | None:
@@ -59,7 +71,7 @@ class Entry:
         [2.5]
         """
         return [
-            a.cpu_seconds / max(0.01, b.cpu_seconds) for a, b in zip(self.runs, tidegate.runs, strict=True)
+            a.cpu_seconds / max(0.01, b.cpu_seconds) for a, b in zip(self.runs, tidegate.runs, strict=False)
         ]
 
 
@@ -94,6 +106,7 @@ def compare(
     runs: int,
     cores: int,
     told: Callable[[Run], None] = lambda _: None,
+    limit: float = 1200,
 ) -> list[Entry]:
     """Interleaved: each turn runs all engines once, so that what the machine does besides hits all alike."""
     for engine in engines:
@@ -110,10 +123,12 @@ def compare(
                 before = found.setdefault((name, engine), [])
                 if before and before[0].refused:
                     continue
-                run = measure(engine, _command(engine, name, small, data, cores), name, _environment(engine))
+                command = _command(engine, name, small, data, cores)
+                run = measure(engine, command, name, _environment(engine), limit)
                 before.append(run)
                 told(run)
-    return [Entry(engine, name, rows_in(name, data), tuple(r)) for (name, engine), r in found.items()]
+    events = settings_of(data)["events"]
+    return [Entry(engine, name, rows_in(name, data), tuple(r), events) for (name, engine), r in found.items()]
 
 
 def _command(engine: str, name: str, small: Path, data: Path, cores: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tidegate.errors import Diagnostic
+from tidegate.errors import Diagnostic, did_you_mean
 
 nexmark = typer.Typer(help="The NEXMark auction: streams and queries.", no_args_is_help=True)
 bench = typer.Typer(help="Measure Tidegate, also against other engines.", no_args_is_help=True)
@@ -79,6 +80,14 @@ def list_queries(
         console.print(f"{found.name:15} {found.question}", markup=False, highlight=False)
 
 
+Cores = Annotated[int, typer.Option(help="Cores that may be used; 0: all.")]
+Data = Annotated[Path, typer.Option(help="Where generated streams and all measurements are kept.")]
+Page = Annotated[
+    Path | None, typer.Option(help="A Markdown page whose section is rewritten, from all that is kept.")
+]
+BENCH = Path("build") / "bench"
+
+
 @bench.command("nexmark")
 def bench_nexmark(
     queries: Annotated[str, typer.Option(help="Names with commas between them.")] = QUERIES,
@@ -86,19 +95,17 @@ def bench_nexmark(
     engines: Annotated[str, typer.Option(help="Of tidegate, spark, flink, duckdb.")] = "tidegate,duckdb",
     runs: Annotated[int, typer.Option(help="How often each engine runs each query.")] = 1,
     rate: Annotated[int, typer.Option(help="Events per second of event time.")] = 100_000,
-    cores: Annotated[int, typer.Option(help="Cores that an engine may use; 0: all.")] = 0,
-    data: Annotated[Path, typer.Option(help="Where generated streams are kept.")] = Path("build") / "bench",
-    page: Annotated[
-        Path | None, typer.Option(help="A Markdown page whose NEXMark section is rewritten.")
-    ] = None,
+    limit: Annotated[int, typer.Option(help="Seconds after which a run is given up.")] = 1200,
+    cores: Cores = 0,
+    data: Data = BENCH,
+    page: Page = None,
     note: Annotated[str, typer.Option(help="A remark for the page: under what conditions it ran.")] = "",
 ) -> None:
     """Compare engines on the same files: rows per second, per CPU-second, memory, and the ratio to Tidegate."""
-    import os
-
     from tidegate.nexmark import report
     from tidegate.nexmark.bench import Entry, compare, prepare_data
     from tidegate.nexmark.catalog import query
+    from tidegate.nexmark.keeping import keep
     from tidegate.nexmark.measuring import Run
 
     names, total, used = queries.split(","), count(events), cores or os.cpu_count() or 1
@@ -111,16 +118,107 @@ def bench_nexmark(
             run.refused
             or f"{run.seconds:.1f} s, {run.cpu_seconds:.1f} s of processors, {run.peak_bytes / 2**30:.1f} GB"
         )
-        console.print(f"{run.query} on {run.engine}: {what}", markup=False, highlight=False)
+        _say(f"{run.query} on {run.engine}: {what}")
 
-    conditions = (
+    said = (
         f"{total:,} events at {rate:,} per second of event time, in order; {runs} run{'s' * (runs != 1)} of each, in turn; "
         f"{report.machine()}; engines use {used} cores. {note}"
     ).rstrip()
     entries: list[Entry] = []
     for name in names:
-        entries += compare([name], engines.split(","), small, stream, runs, used, told)
-        if page is not None:  # a long comparison that is stopped has not been for nothing
-            report.write(page, conditions, entries)
-    console.print(report.table(entries), markup=False, highlight=False)
-    console.print(report.settings(entries), markup=False, highlight=False)
+        entries += compare([name], engines.split(","), small, stream, runs, used, told, limit)
+        # a long comparison that is stopped has not been for nothing
+        kept = [Entry.of(m) for m in keep(
+            data / "nexmark.jsonl", [e.to_json() for e in entries], ("query", "engine", "events")
+        )]  # fmt: skip
+        conditions = keep(data / "conditions.jsonl", [{"events": total, "said": said}], ("events",))
+        if page is not None:
+            report.write(page, {c["events"]: c["said"] for c in conditions}, report.ordered(kept))
+    _say(report.table(entries))
+    _say(report.settings(entries))
+
+
+@bench.command("growth")
+def bench_growth(
+    curves: Annotated[str, typer.Option(help="Of window, keys, rate, queries.")] = "window,keys,rate,queries",
+    events: Annotated[str, typer.Option(help="Events of each recorded run.")] = "2M",
+    limit: Annotated[
+        int, typer.Option(help="Seconds after which no larger number of queries is tried.")
+    ] = 300,
+    cores: Cores = 0,
+    data: Data = BENCH,
+    page: Page = None,
+) -> None:
+    """Processor time per event against the size of windows, the numbers of keys and queries, and the rate of events."""
+    from tidegate.nexmark import growth, report
+    from tidegate.nexmark.keeping import keep
+
+    asked = curves.split(",")
+    for name in asked:
+        if name not in growth.TITLES:
+            known = did_you_mean(name, list(growth.TITLES), "curves")
+            raise Diagnostic("UNKNOWN_CURVE", f"there is no curve '{name}'", help=known)
+    bench = growth.prepared(count(events), data / "growth", cores or os.cpu_count() or 1)
+    kept = []
+    for name in asked:
+        for point in bench.curve(name, limit):
+            _say(
+                f"{growth.TITLES[name]} {point.size:,.0f}, {point.series}: {point.micros:.1f} us of processors per event, "
+                f"{point.seconds:.1f} s"
+            )
+            kept = keep(data / "growth.jsonl", [point.to_json()], ("curve", "series", "size"))
+    points = [growth.Point(**m) for m in kept]
+    if page is not None:
+        picture = page.with_name("growth.svg")
+        picture.write_text(growth.picture(points), encoding="utf-8")
+        shown = f"![microseconds of processors per event]({picture.name})"
+        report.insert(page, "Growth", f"{report.machine()}.\n\n{shown}\n\n{growth.table(points)}")
+
+
+@bench.command("live")
+def bench_live(
+    queries: Annotated[str, typer.Option(help="Of filter, aggregate, join.")] = "filter,aggregate,join",
+    rates: Annotated[
+        str, typer.Option(help="Events per second, rising; the last is the first that is too much.")
+    ] = "",
+    seconds: Annotated[float, typer.Option(help="How long each rate is watched.")] = 15,
+    warm: Annotated[float, typer.Option(help="How long it runs before that.")] = 8,
+    epoch: Annotated[
+        float, typer.Option(help="Seconds from one epoch to the next; 0: one after another.")
+    ] = 0,
+    cores: Cores = 0,
+    data: Data = BENCH,
+    page: Page = None,
+) -> None:
+    """The delay from a row's creation to the commit that shows its effect, against the rate, up to saturation."""
+    from tidegate.nexmark import delay, report
+    from tidegate.nexmark.keeping import keep
+    from tidegate.session import connect
+
+    asked, kept = queries.split(","), []
+    for name in asked:
+        if name not in delay.QUERIES:
+            known = did_you_mean(name, list(delay.QUERIES), "queries")
+            raise Diagnostic("UNKNOWN_QUERY", f"there is no live query '{name}'", help=known)
+    session = connect(master=f"local[{cores or os.cpu_count() or 1}]")
+    for name in asked:
+        delay.measure(session, name, 1000, 2, warm, epoch)  # code is compiled and workers are started
+        for rate in [count(r) for r in rates.split(",")] if rates else delay.RATES:
+            found = delay.measure(session, name, rate, seconds, warm, epoch)
+            _say(
+                f"{name}, {rate:,} events/s: median {found.median:.2f} s, p99 {found.p99:.2f} s, {found.epochs} epochs"
+                + ("" if found.keeps_up else "; the delay goes on growing")
+            )
+            kept = keep(data / "live.jsonl", [found.to_json()], ("query", "rate"))
+            if not found.keeps_up:
+                break
+    if page is not None:
+        delays = [delay.Delay(**m) for m in kept]
+        picture = page.with_name("live.svg")
+        picture.write_text(delay.picture(delays), encoding="utf-8")
+        shown = f"![delay against rate]({picture.name})"
+        report.insert(page, "Live", f"{report.machine()}.\n\n{shown}\n\n{delay.table(delays)}")
+
+
+def _say(text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

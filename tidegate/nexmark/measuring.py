@@ -70,7 +70,13 @@ def measure(
         )  # fmt: skip
         assert process.stdin is not None
         assert process.stdout is not None
-        watchdog = threading.Timer(limit, lambda: os.killpg(process.pid, 9))
+        expired = threading.Event()
+
+        def expire() -> None:
+            expired.set()
+            os.killpg(process.pid, 9)
+
+        watchdog = threading.Timer(limit, expire)
         watchdog.start()
         try:
             first = _answer(process, log)
@@ -86,7 +92,8 @@ def measure(
             settings = tuple((k, str(v)) for k, v in first["ready"].items())
             return Run(engine, query, seconds, used, peak.stop(), rows, settings)
         except EngineError as failure:
-            return Run(engine, query, refused=f"failed: {failure}")
+            late = f"not finished after {limit:.0f} s, with its start"
+            return Run(engine, query, refused=late if expired.is_set() else f"failed: {failure}")
         finally:
             watchdog.cancel()
             if process.poll() is None:

@@ -1,35 +1,47 @@
-"""The comparison as a page: a table, a chart, and the settings, put into a Markdown file between two marks."""
+"""Measurements as a page: tables, charts and settings, put into a Markdown file between two marks."""
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tidegate.nexmark.bench import Entry
+from tidegate.nexmark.catalog import queries
+from tidegate.nexmark.charts import bars
 
-BEGIN, END = "<!-- nexmark: begin -->", "<!-- nexmark: end -->"
 _COLOURS = {"tidegate": "#0b6e99", "flink": "#d9730d", "spark": "#9b9a97", "duckdb": "#dfab01"}
 
 
-def insert(page: Path, text: str) -> None:
-    """Replace what stands between the marks; a page without them gets a section of its own."""
+def insert(page: Path, section: str, text: str) -> None:
+    """Replace what stands between a section's marks; a page without them gets a section of its own."""
+    begin, end = f"<!-- {section.lower()}: begin -->", f"<!-- {section.lower()}: end -->"
     before = page.read_text(encoding="utf-8") if page.exists() else "# Performance\n"
-    if BEGIN not in before:
-        before = f"{before.rstrip()}\n\n## NEXMark\n\n{BEGIN}\n{END}\n"
-    head, rest = before.split(BEGIN, 1)
-    tail = rest.split(END, 1)[1]
-    page.write_text(f"{head}{BEGIN}\n{text.rstrip()}\n{END}{tail}", encoding="utf-8")
+    if begin not in before:
+        before = f"{before.rstrip()}\n\n## {section}\n\n{begin}\n{end}\n"
+    head, rest = before.split(begin, 1)
+    tail = rest.split(end, 1)[1]
+    page.write_text(f"{head}{begin}\n{text.rstrip()}\n{end}{tail}", encoding="utf-8")
 
 
-def write(page: Path, conditions: str, entries: Sequence[Entry]) -> None:
-    """The section of a page, and its chart beside it."""
-    picture = page.with_name("nexmark.svg")
-    picture.write_text(chart(entries), encoding="utf-8")
-    parts = [conditions, f"![rows per CPU-second by query and engine]({picture.name})", table(entries)]
+def ordered(entries: Iterable[Entry]) -> list[Entry]:
+    """By query as they are listed, then by engine."""
+    names, engines = list(queries()), list(_COLOURS)
+    return sorted(entries, key=lambda e: (names.index(e.query), engines.index(e.engine)))
+
+
+def write(page: Path, conditions: Mapping[int, str], entries: Sequence[Entry]) -> None:
+    """The section of a page, and its charts beside it: a table for each size of the stream, the largest first."""
+    parts = []
+    for events in sorted({e.events for e in entries}, reverse=True):
+        some = [e for e in entries if e.events == events]
+        picture = page.with_name(f"nexmark-{events}.svg")
+        picture.write_text(chart(some), encoding="utf-8")
+        parts += [conditions.get(events, f"{events:,} events.")]
+        parts += [f"![rows per CPU-second by query and engine]({picture.name})", table(some)]
     parts += ["Settings, as the engines report them:", settings(entries)]
-    insert(page, "\n\n".join(parts))
+    insert(page, "NEXMark", "\n\n".join(parts))
 
 
 def table(entries: Sequence[Entry]) -> str:
@@ -55,12 +67,14 @@ def table(entries: Sequence[Entry]) -> str:
 def _spread(values: Sequence[float]) -> str:
     """The middle and, of several, the least and the greatest.
 
-    >>> _spread([2.0, 1.5, 4.0])
-    '2.0 (1.5 to 4.0)'
+    >>> _spread([2.0, 1.5, 4.0]), _spread([0.031])
+    ('2.0 (1.5 to 4.0)', '0.03')
     """
     ordered = sorted(values)
-    middle = ordered[len(ordered) // 2]
-    return f"{middle:.1f}" if len(ordered) == 1 else f"{middle:.1f} ({ordered[0]:.1f} to {ordered[-1]:.1f})"
+    middle, least, most = (f"{v:.1f}" if v >= 0.1 else f"{v:.2f}" for v in (
+        ordered[len(ordered) // 2], ordered[0], ordered[-1]
+    ))  # fmt: skip
+    return middle if len(ordered) == 1 else f"{middle} ({least} to {most})"
 
 
 def settings(entries: Iterable[Entry]) -> str:
@@ -81,38 +95,8 @@ def machine() -> str:
 
 def chart(entries: Sequence[Entry]) -> str:
     """Rows per CPU-second as bars, grouped by query, in thousands."""
-    shown = [e for e in entries if not e.refused]
-    names = list(dict.fromkeys(e.query for e in shown))
-    engines = [e for e in _COLOURS if any(s.engine == e for s in shown)]
-    most = max((e.per_cpu_second for e in shown), default=1.0)
-    bar, gap, height, left, top = 14, 16, 240, 60, 36
-    group = bar * len(engines) + gap
-    width = left + group * len(names) + 20
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height + top + 40}" font-family="sans-serif" font-size="11">',
-        '<rect width="100%" height="100%" fill="white"/>',
-        f'<text x="{left}" y="14">thousand rows per CPU-second</text>',
-    ]
-    for k, engine in enumerate(engines):
-        x = left + 190 + 80 * k
-        parts.append(
-            f'<rect x="{x}" y="5" width="10" height="10" fill="{_COLOURS[engine]}"/><text x="{x + 14}" y="14">{engine}</text>'
-        )
-    for k in range(5):
-        y = top + height - height * k / 4
-        parts.append(f'<line x1="{left}" y1="{y:.0f}" x2="{width}" y2="{y:.0f}" stroke="#ddd"/>')
-        parts.append(f'<text x="{left - 6}" y="{y + 4:.0f}" text-anchor="end">{most * k / 4000:,.0f}</text>')
-    for g, name in enumerate(names):
-        x = left + gap // 2 + g * group
-        parts.append(
-            f'<text x="{x + bar * len(engines) / 2:.0f}" y="{top + height + 16}" text-anchor="middle">{name}</text>'
-        )
-        for entry in shown:
-            if entry.query == name:
-                high = height * entry.per_cpu_second / most
-                place = x + bar * engines.index(entry.engine)
-                parts.append(
-                    f'<rect x="{place:.0f}" y="{top + height - high:.1f}" width="{bar - 2}" height="{high:.1f}" '
-                    f'fill="{_COLOURS[entry.engine]}"/>'
-                )
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    groups: dict[str, dict[str, float]] = {}
+    for entry in entries:
+        if not entry.refused:
+            groups.setdefault(entry.query, {})[entry.engine] = entry.per_cpu_second / 1000
+    return bars("thousand rows per CPU-second", groups, _COLOURS)

@@ -4,7 +4,9 @@
     session.sql("CREATE STREAM Bid(auction BIGINT, price BIGINT, dateTime TIMESTAMP) SOURCE spark('nexmark') ORDERED BY dateTime "
                 "WITH (stream = 'bid', events = 1000000)")
 
-Options: `stream` (person, auction or bid), `events`, `seed`, `rate` (events per second of event time and, live, of the clock), `disorder`.
+Options: `stream` (person, auction or bid), `events`, `seed`, `rate` (events per second of event time and, live, of the clock), `disorder`,
+`columns` (those that are made; all by default), `origin` (microseconds since 1970: event 0 happens then and, live, is due then, so that the
+time of a row is that of its creation and several streams keep step).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from tidegate.errors import Diagnostic, did_you_mean
-from tidegate.nexmark.generator import Nexmark
+from tidegate.nexmark.generator import BASE_TIME, Nexmark
 from tidegate.spark.sources import FORMATS
 
 PART = 500_000
@@ -53,6 +55,8 @@ class Settings:
     seed: int
     rate: int
     disorder: int
+    origin: int | None = None
+    columns: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Settings:
@@ -71,11 +75,29 @@ class Settings:
             int(given.get("seed", 1)),
             int(given.get("rate", 100_000)),
             int(given.get("disorder", 1)),
+            int(given["origin"]) if "origin" in given else None,
+            tuple(name.strip() for name in given.get("columns", "").split(",") if name.strip()),
         )
+
+    @property
+    def schema(self) -> str:
+        """The columns that are made, as Spark reads them."""
+        found = [c.strip() for c in _SCHEMAS[self.stream].split(",")]
+        unknown = set(self.columns) - {c.split()[0] for c in found}
+        if unknown:
+            names = [c.split()[0] for c in found]
+            raise Diagnostic(
+                "SOURCE_ARGUMENTS",
+                f"NEXMark's {self.stream} has no column '{min(unknown)}'",
+                help=did_you_mean(min(unknown), names, "columns"),
+            )
+        return ", ".join(c for c in found if not self.columns or c.split()[0] in self.columns)
 
     def read(self, part: Events) -> Iterator[pa.RecordBatch]:
         """The rows of some events."""
-        some = Nexmark(part.end - part.first, self.seed, self.rate, self.disorder, first=part.first)
+        base = BASE_TIME if self.origin is None else self.origin
+        wanted = frozenset(self.columns) or None
+        some = Nexmark(part.end - part.first, self.seed, self.rate, self.disorder, base, part.first, wanted)
         table: pa.Table = getattr(some, self.stream)
         yield from table.combine_chunks().to_batches()
 
@@ -113,10 +135,13 @@ class _Live(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"n": 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
-        now = time.monotonic()
-        # the first batch gets a second's events at once
-        self._began = self._began or (now - 1, start["n"])
-        due = self._began[1] + round((now - self._began[0]) * self.settings.rate)
+        if self.settings.origin is not None:
+            due = int((time.time() - self.settings.origin / 1e6) * self.settings.rate)
+        else:
+            now = time.monotonic()
+            # the first batch gets a second's events at once
+            self._began = self._began or (now - 1, start["n"])
+            due = self._began[1] + round((now - self._began[0]) * self.settings.rate)
         if self.settings.events is not None and due >= self.settings.events:
             return {"n": max(self.settings.events, start["n"])}
         # a disordered group arrives whole: its rows are then the same whatever the batches
@@ -148,7 +173,7 @@ class NexmarkSource(DataSource):
         return "nexmark"
 
     def schema(self) -> str:
-        return _SCHEMAS[Settings.of(self.options).stream]
+        return Settings.of(self.options).schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return _Recorded(Settings.of(self.options))
