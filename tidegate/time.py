@@ -2,6 +2,9 @@
 
 A stream ordered by a TIMESTAMP ticks in microseconds since 1970 (UTC), one ordered by an integer
 ticks in that integer. `MIN` stands for "from the beginning", `MAX` for "no known end".
+
+Where streams have batches, instants are pairs (t, i) in order (Astral, definition 2). A pair is one tick again:
+t * BATCHES + i, so that whatever is said of ticks holds for pairs.
 """
 
 from __future__ import annotations
@@ -10,6 +13,9 @@ from datetime import UTC, datetime, timedelta
 
 MIN = -(2**63)
 MAX = 2**63 - 1
+
+BATCHES = 1_000
+"""How many batches an instant may have: their ids are 0 … BATCHES - 1. Microseconds in batches tick in nanoseconds."""
 
 _MICROSECONDS = {
     "MICROSECOND": 1,
@@ -55,6 +61,15 @@ def add(instant: int, ticks: int) -> int:
     if instant in (MIN, MAX):
         return instant
     return max(MIN, min(MAX, instant + ticks))
+
+
+def widened(instant: int, width: int) -> int:
+    """The first tick of an instant that is `width` ticks wide; MIN and MAX stay what they are.
+
+    >>> widened(7, 1_000), widened(MAX, 1_000) == MAX
+    (7000, True)
+    """
+    return instant if instant in (MIN, MAX) else max(MIN, min(MAX, instant * width))
 
 
 def next_multiple(instant: int, step: int, origin: int = 0) -> int:

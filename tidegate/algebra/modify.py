@@ -136,11 +136,13 @@ def replay(
 class Clock(Node):
     """The instants that are multiples of `step` ticks, each as a row of its own time, valid at it only.
 
-    `snapshot(clock, t) = {t}` where step divides t, otherwise nothing.
+    `snapshot(clock, t) = {t}` where step divides t, otherwise nothing. `width` is how many ticks an instant has in the query
+    that is synchronized: a clock does not tell the batches of an instant apart.
     """
 
     step: int = 1
     timestamps: bool = False
+    width: int = 1
 
     @cached_property
     def schema(self) -> Schema:
@@ -171,6 +173,11 @@ class Sync(Node):
     __hash__ = Node.__hash__
 
 
+def width_of(points: Node) -> int:
+    """How many ticks of the synchronized query an instant of the points is wide."""
+    return max((node.width for node in points.walk() if isinstance(node, Clock)), default=1)
+
+
 def point_column(points: Node) -> int:
     """The position of the column that says when: the only visible one."""
     visible = [i for i, f in enumerate(points.schema) if not f.hidden]
@@ -198,6 +205,8 @@ class Restrict(Node):
     input: Node
     predicate: exp.Expression
     timestamps: bool = False
+    width: int = 1
+    """Ticks of an instant: NOW is the instant, whatever its batch."""
 
     @cached_property
     def schema(self) -> Schema:

@@ -93,6 +93,8 @@ class Window(Node):
     partition_by: tuple[int, ...] = ()
     granularity: int = 1
     """The chronon of a derived input: it is split into instants that are multiples of this many ticks."""
+    width: int = 1
+    """Ticks of an instant: more than one where it has batches. Sizes and bounds in time are in instants."""
 
     @cached_property
     def schema(self) -> Schema:

@@ -93,7 +93,7 @@ def details(node: op.Node) -> str:
         case op.Window():
             parts = f"PARTITION BY {_names(node.schema, node.partition_by)} " if node.partition_by else ""
             granule = f" GRANULARITY {node.granularity}" if node.granularity != 1 else ""
-            return parts + window_text(node.spec) + granule
+            return parts + window_text(node.spec) + granule + (" IN BATCHES" if node.width != 1 else "")
         case op.Filter():
             return expression_text(node.predicate, node.input.schema)
         case op.Project():

@@ -128,24 +128,24 @@ def _window(node: op.Window, input: Properties) -> Properties:
     """Time windows only move ends; windows of rows end when other rows come."""
     spec = node.spec
     if isinstance(spec, TimeWindow):
-        if spec.is_now and node.granularity == 1:
+        if spec.is_now and node.granularity == 1 and node.width == 1:
             return input
         bounded = None
         if spec.size is not None and input.bounded is not None:
-            bounded = input.bounded - 1 + spec.size + spec.slide - 1
+            bounded = input.bounded - 1 + (spec.size + spec.slide - 1) * node.width
         return Properties(
             append_only=spec.size is None,
             ends_known=input.ends_known,
             bounded=bounded,
             prompt=input.chronon and spec.slide == 1,
-            granularity=spec.slide,
+            granularity=spec.slide if node.width == 1 else 1,
         )
     if isinstance(spec, RowsEveryTime):
         return Properties(
             append_only=spec.size is None,
             ends_known=spec.size is None and input.ends_known,
             keys=_key(*node.partition_by) if spec.size == 1 else frozenset(),
-            granularity=spec.period,
+            granularity=spec.period if node.width == 1 else 1,
         )
     if isinstance(spec, RowWindow):
         return Properties(

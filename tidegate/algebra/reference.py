@@ -206,9 +206,12 @@ class Reference:
 def _window(self: Reference, node: op.Window, t: int) -> Bag:
     """`snapshot(w(S), t)` = the rows that the window shows at t; with PARTITION BY, of each sub-stream, united.
 
-    RANGE w SLIDE s shows d - w < u <= d, with d the latest multiple of s up to t.
+    RANGE w SLIDE s shows d - w < u <= d, with d the latest multiple of s up to t. Where instants have batches, a window shows
+    at (t, i) what it would show at t if the stream ended with that batch.
     """
     rows = self.instants(node)
+    if node.width > 1:
+        rows, t = Arrivals([(e, u // node.width) for e, u in rows.between(time.MIN, t)]), t // node.width
     if not node.partition_by:
         return _visible(node, rows, t)
     result: Bag = Counter()
@@ -425,10 +428,10 @@ def _changes(self: Reference, plan: op.Node) -> Iterable[int]:
         return {time.MIN}
     if isinstance(plan, op.Window):
         rows = self.instants(plan)
-        if isinstance(plan.spec, WindowSequence):
-            parts = _partitions(rows, plan.partition_by) if plan.partition_by else [rows]
-            return set().union(*(sequence_changes(plan.spec, part.times) for part in parts))
-        return _window_changes(plan, rows.times)
+        if plan.width == 1:
+            return _window_changes(plan, rows)
+        instants = _window_changes(plan, Arrivals([(e, u // plan.width) for e, u in rows.ordered]))
+        return {*rows.times, *(time.widened(t, plan.width) for t in instants)}
     if type(plan) in sync_meaning.MEANINGS:
         return sync_meaning.changes(self, plan)
     beneath: set[int] = set()
@@ -441,8 +444,11 @@ def _changes(self: Reference, plan: op.Node) -> Iterable[int]:
     return beneath
 
 
-def _window_changes(window: op.Window, times: list[int]) -> set[int]:
-    spec = window.spec
+def _window_changes(window: op.Window, rows: Arrivals) -> set[int]:
+    spec, times = window.spec, rows.times
+    if isinstance(spec, WindowSequence):
+        parts = _partitions(rows, window.partition_by) if window.partition_by else [rows]
+        return set().union(*(sequence_changes(spec, part.times) for part in parts))
     if isinstance(spec, TimeWindow):
         starts = {time.next_multiple(t, spec.slide) for t in times}
         if spec.size is None:

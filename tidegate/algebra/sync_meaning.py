@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tidegate import time
 from tidegate.algebra import operators as op
 from tidegate.algebra.aggregates import Bag
-from tidegate.algebra.modify import Anomaly, Clock, Modify, Restrict, Sync, point_column, replay
+from tidegate.algebra.modify import Anomaly, Clock, Modify, Restrict, Sync, point_column, replay, width_of
 from tidegate.algebra.now import bounds
 from tidegate.algebra.points import points_of
 from tidegate.errors import Diagnostic, internal
@@ -57,15 +57,17 @@ def clock(self: Reference, node: Clock, t: int) -> Bag:
 
 
 def sync(self: Reference, node: Sync, t: int) -> Bag:
-    """S(p), p the latest point up to t"""
-    p = next((c for c in candidates(self, node.points, t, -1) if is_point(self, node.points, c)), None)
-    return Counter() if p is None else self.snapshot(node.input, p)
+    """S(p), p the latest point up to t; all batches of an instant that is a point are points"""
+    width = width_of(node.points)
+    now = t // width
+    p = next((c for c in candidates(self, node.points, now, -1) if is_point(self, node.points, c)), None)
+    return Counter() if p is None else self.snapshot(node.input, min(t, p * width + width - 1))
 
 
 def restrict(self: Reference, node: Restrict, t: int) -> Bag:
     """{e | p(e, t)}"""
     holds = self.compiled(node.predicate, node.predicate_schema)
-    now = _moment(t, node.timestamps)
+    now = _moment(t // node.width, node.timestamps)
     return Counter({e: n for e, n in self.snapshot(node.input, t).items() if holds((*e, now)) is True})
 
 
@@ -125,7 +127,8 @@ def changes(self: Reference, plan: op.Node) -> set[int]:
             if at == time.MIN:
                 found |= {at, *_first(self, plan.points, min(_sources(self, plan.points)[1], default=0))}
             else:
-                found.update(_first(self, plan.points, at))
+                width = width_of(plan.points)
+                found.update(max(at, p * width) for p in _first(self, plan.points, at // width))
         return found
     if isinstance(plan, Restrict):
         return {*self.change_points(plan.input), *_limits(self, plan)}
@@ -148,7 +151,9 @@ def _limits(self: Reference, node: Restrict) -> Iterator[int]:
         for e in rows:
             said = value(e)
             if said is not None:
-                yield from (p for p in bound.interval(_ticks(said)) if p is not None)
+                yield from (
+                    time.widened(p, node.width) for p in bound.interval(_ticks(said)) if p is not None
+                )
 
 
 def _ticks(value: Value) -> int:

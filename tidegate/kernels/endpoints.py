@@ -6,7 +6,7 @@ epoch passes that instant.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -55,15 +55,49 @@ def aligned(instant: pl.Expr, step: int) -> pl.Expr:
     )
 
 
+def later(tick: pl.Expr, size: int | None, width: int = 1) -> pl.Expr:
+    """The first tick of the instant that comes `size` instants after the tick's own; without a size, never."""
+    if size is None:
+        return pl.lit(MAX, dtype=pl.Int64)
+    return widened(moved(instant_of(tick, width), size), width)
+
+
+def instant_of(tick: pl.Expr, width: int) -> pl.Expr:
+    """The instant a tick belongs to, where one is `width` ticks wide; MIN and MAX stay."""
+    if width == 1:
+        return tick
+    return pl.when((tick == MIN) | (tick == MAX)).then(tick).otherwise(tick // width)
+
+
+def widened(instant: pl.Expr, width: int) -> pl.Expr:
+    """`time.widened` on columns: the first tick of an instant."""
+    if width == 1:
+        return instant
+    inside = (instant > MIN // width) & (instant <= MAX // width)
+    return pl.when(inside).then(instant * width).otherwise(pl.when(instant < 0).then(MIN).otherwise(MAX))
+
+
+def raised(tick: pl.Expr, to: Callable[[pl.Expr], pl.Expr], width: int) -> pl.Expr:
+    """The tick, or the first one of the instant to which its own is moved, if that is later.
+
+    >>> frame = pl.DataFrame({"t": [5001, 6002]})
+    >>> frame.select(raised(pl.col("t"), lambda t: aligned(t, 3), 1_000))["t"].to_list()
+    [6000, 6002]
+    """
+    return to(tick) if width == 1 else pl.max_horizontal(tick, widened(to(instant_of(tick, width)), width))
+
+
 @dataclass(frozen=True)
 class AlignKernel:
     """Both ends of each row move up to the next multiple of `step`; a row that vanishes by this is never seen.
 
-    State: `held` are the rows whose start is not before W; `end` is where they will end.
+    A tick of such an instant stays where it is (`width` ticks an instant). State: `held` are the rows whose start is
+    not before W; `end` is where they will end.
     """
 
     schema: Schema
     step_ticks: int
+    width: int = 1
     layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -73,9 +107,8 @@ class AlignKernel:
         return {"held": table(empty(payload_types(self.schema), "te", "end", "n"))}
 
     def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
-        rows = chunks[0].with_columns(
-            aligned(pl.col("ts"), self.step_ticks), aligned(pl.col("te"), self.step_ticks)
-        )
+        move = lambda t: aligned(t, self.step_ticks)  # noqa: E731
+        rows = chunks[0].with_columns(raised(pl.col(c), move, self.width) for c in ("ts", "te"))
         return hold(state, "held", rows, columns(len(self.schema)), upto)
 
 
@@ -99,13 +132,15 @@ class TimeWindowKernel:
     Over a derived stream (`chronon` given) the definition holds at every instant t = k * chronon at which a row
     is valid. If the chronon divides the size, the copies [t, t + size) of one row follow each other seamlessly in
     size / chronon layers, so that many rows suffice however long the row lasts. Otherwise there is one
-    copy per instant. State: `held` rows that start later; `open` rows still to be split (see `SplitKernel`).
+    copy per instant. An instant is `width` ticks wide: a row ends with an instant, whichever batch it began in.
+    State: `held` rows that start later; `open` rows still to be split (see `SplitKernel`).
     """
 
     schema: Schema
     size: int | None
     slide: int = 1
     chronon: int | None = None
+    width: int = 1
     layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -118,7 +153,10 @@ class TimeWindowKernel:
     @property
     def _layered(self) -> bool:
         """Whether no split into single instants is needed."""
-        return self.chronon is None or (self.size is not None and self.size % self.chronon == 0)
+        if self.chronon is None:
+            return True
+        whole = self.chronon % self.width == 0
+        return whole and self.size is not None and self.size * self.width % self.chronon == 0
 
     def initial(self) -> State:
         state = dict(AlignKernel(self.schema, 1).initial())
@@ -131,14 +169,14 @@ class TimeWindowKernel:
         after: dict[str, Table] = {}
         if self.chronon is not None and self._layered:
             assert self.size is not None
-            rows = _layers(rows, self.size, self.chronon)
+            rows = _layers(rows, self.size * self.width, self.chronon)
         else:
             if self.chronon is not None:
                 split, rows = SplitKernel(self.schema, self.chronon).step(state, chunks, upto)
                 after |= split
-            end = pl.lit(MAX, dtype=pl.Int64) if self.size is None else moved(pl.col("ts"), self.size)
-            rows = rows.with_columns(te=end)
-        rows = rows.with_columns(aligned(pl.col("ts"), self.slide), aligned(pl.col("te"), self.slide))
+            rows = rows.with_columns(te=later(pl.col("ts"), self.size, self.width))
+        move = lambda t: aligned(t, self.slide)  # noqa: E731
+        rows = rows.with_columns(raised(pl.col(c), move, self.width) for c in ("ts", "te"))
         held, out = hold(state, "held", rows, columns(len(self.schema)), upto)
         return after | dict(held), out
 

@@ -320,26 +320,27 @@ def _window(low: _Lowering, node: op.Window) -> str:
     raw = is_raw_chain(node.input)
     chronon = None if raw else node.granularity
     if isinstance(spec, TimeWindow):
-        if spec.is_now and (raw or node.granularity == 1):
+        if spec.is_now and (raw or node.granularity == 1) and node.width == 1:
             return below
-        return low.add(TimeWindowKernel(schema, spec.size, spec.slide, chronon), below)
+        return low.add(TimeWindowKernel(schema, spec.size, spec.slide, chronon, node.width), below)
     if isinstance(spec, WindowSequence) and not spec.counts_rows:
-        return low.add(TimeSequenceKernel(schema, spec, chronon), below)
+        return low.add(TimeSequenceKernel(schema, spec, chronon, node.width), below)
     if raw:
         low.need_order(node.input)
+    counted = (schema, node.partition_by, chronon, node.width)
     if isinstance(spec, WindowSequence):
         by_rows = isinstance(spec.schedule, Periodic) and spec.schedule.rows
         kernel = SequenceByRowsKernel if by_rows else RowsByTimeKernel
-        return low.add(kernel(schema, node.partition_by, chronon, spec), below)
+        return low.add(kernel(*counted, spec), below)
     if isinstance(spec, SessionWindow):
-        return low.add(SessionKernel(schema, node.partition_by, chronon, spec.gap), below)
+        return low.add(SessionKernel(*counted, spec.gap), below)
     if isinstance(spec, RowWindow):
-        return low.add(RowWindowKernel(schema, node.partition_by, chronon, spec.size, spec.slide), below)
+        return low.add(RowWindowKernel(*counted, spec.size, spec.slide), below)
     if isinstance(spec, RowsEveryTime):
-        rows = low.add(RowWindowKernel(schema, node.partition_by, chronon, spec.size), below)
-        return low.add(AlignKernel(schema, spec.period), rows)
+        rows = low.add(RowWindowKernel(*counted, spec.size), below)
+        return low.add(AlignKernel(schema, spec.period, node.width), rows)
     assert isinstance(spec, TimeEveryRows), spec
-    return low.add(TimeEveryRowsKernel(schema, node.partition_by, chronon, spec.size, spec.every), below)
+    return low.add(TimeEveryRowsKernel(*counted, spec.size, spec.every), below)
 
 
 def _aggregate(low: _Lowering, node: op.Aggregate) -> str:

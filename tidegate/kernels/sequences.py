@@ -14,7 +14,7 @@ import polars as pl
 
 from tidegate.algebra.sequences import Periodic, WindowSequence, unreachable
 from tidegate.algebra.timetables import NEVER, Ints, Timetable, timetable
-from tidegate.kernels.endpoints import SplitKernel, hold, moved
+from tidegate.kernels.endpoints import SplitKernel, hold, later
 from tidegate.kernels.rows import (
     Frame,
     Layout,
@@ -29,8 +29,14 @@ from tidegate.kernels.rows import (
     table,
 )
 from tidegate.kernels.windows import Counted, positioned
-from tidegate.time import MAX
+from tidegate.time import MAX, MIN, widened
 from tidegate.types import Schema
+
+
+def ticks(instants: Ints, width: int) -> pl.Series:
+    """The first tick of each instant; MAX stays."""
+    beyond = instants > MAX // width
+    return pl.Series(np.where(beyond, MAX, np.where(beyond, 0, instants) * width), dtype=pl.Int64)
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,7 @@ class TimeSequenceKernel:
     schema: Schema
     spec: WindowSequence
     chronon: int | None = None
+    width: int = 1
     layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -64,10 +71,10 @@ class TimeSequenceKernel:
             split, rows = SplitKernel(self.schema, self.chronon).step(state, chunks, upto)
             after |= split
         hours = timetable(self.spec)
-        t = rows["ts"].to_numpy()
+        t = rows["ts"].to_numpy() // self.width
         rows = rows.with_columns(
-            ts=pl.Series(hours.moment(hours.shown(t)), dtype=pl.Int64),
-            te=pl.Series(hours.moment(hours.gone(t)), dtype=pl.Int64),
+            ts=pl.max_horizontal("ts", ticks(hours.moment(hours.shown(t)), self.width)),
+            te=ticks(hours.moment(hours.gone(t)), self.width),
         )
         held, out = hold(state, "held", rows, columns(len(self.schema)), upto)
         return after | dict(held), out
@@ -87,12 +94,13 @@ class _Sequenced(Counted):
     def _begun(self, rows: Frame) -> Frame:
         """Rows count from the start of the sequence."""
         assert self.spec is not None
-        return rows if self.spec.start is None else rows.filter(pl.col("ts") >= self.spec.start)
+        start = self.spec.start
+        return rows if start is None else rows.filter(pl.col("ts") >= widened(start, self.width))
 
     def _numbered(self, rows: Frame) -> Frame:
         """The rows that some window holds, with `shown` and `gone`: the first that does, and the first that no longer does."""
         assert self.spec is not None
-        x = rows["p" if self.spec.rows else "ts"].to_numpy()
+        x = rows["p"].to_numpy() if self.spec.rows else rows["ts"].to_numpy() // self.width
         return rows.with_columns(
             shown=pl.Series(self.hours.shown(x), dtype=pl.Int64),
             gone=pl.Series(self.hours.gone(x), dtype=pl.Int64),
@@ -152,17 +160,14 @@ class SequenceByRowsKernel(_Sequenced):
         held = self._numbered(new)
         self._refuse_if_unreachable(held, new, touched)
         one = pl.lit(1, dtype=pl.Int64)
-        fresh = consolidate(
-            pl.concat(
-                [
-                    held.with_columns(at=pl.col("shown"), n=one).select(waiting.columns),
-                    held.filter(pl.col("gone") != NEVER)
-                    .with_columns(at=pl.col("gone"), n=-one)
-                    .select(waiting.columns),
-                ]
-            )
+        appear = held.with_columns(at=pl.col("shown"), since=pl.col("ts"), n=one)
+        leave = held.filter(pl.col("gone") != NEVER).with_columns(
+            at=pl.col("gone"), since=pl.col("ts"), n=-one
         )
-        fired = self._fired(pl.concat([waiting, fresh]), new["ts"].to_numpy(), touched, upto)
+        events = [part.select(*waiting.columns, "since") for part in (appear, leave)]
+        known = waiting.with_columns(since=pl.lit(MIN, dtype=pl.Int64))
+        fired = self._fired(pl.concat([known, *events]), new["ts"].to_numpy(), touched, upto)
+        fresh = consolidate(pl.concat(events).select(waiting.columns))
         spent = fired.select(waiting.columns).with_columns(-pl.col("n"))
         delta = consolidate(pl.concat([fresh, spent]))
         counted = touched.select(*self.keys, pl.col("after").alias("count"), "base", one.alias("n"))
@@ -180,7 +185,7 @@ class SequenceByRowsKernel(_Sequenced):
         if self.spec.rows:
             return touched.with_columns(base=pl.lit(self._first, dtype=pl.Int64))
         early = (
-            new.filter(pl.col("ts") <= self._first)
+            new.filter(pl.col("ts") // self.width <= self._first)
             .group_by(self.keys)
             .agg(pl.len().cast(pl.Int64).alias("early"))
         )
@@ -196,9 +201,12 @@ class SequenceByRowsKernel(_Sequenced):
         if self.spec.rows or held.is_empty():
             return
         schedule = self._schedule
-        earlier = new.group_by(*self.keys, "ts").agg((pl.col("p").min() - 1).alias("earlier"))
-        placed = held.join(earlier, on=[*self.keys, "ts"], how="left", nulls_equal=True).join(
-            touched, on=self.keys, how="left", nulls_equal=True
+        instant = (pl.col("ts") // self.width).alias("t")
+        earlier = new.group_by(*self.keys, instant).agg((pl.col("p").min() - 1).alias("earlier"))
+        placed = (
+            held.with_columns(instant)
+            .join(earlier, on=[*self.keys, "t"], how="left", nulls_equal=True)
+            .join(touched, on=self.keys, how="left", nulls_equal=True)
         )
         position = pl.col("base") + schedule.delay + pl.col("shown") * schedule.rate
         late = placed.filter((pl.col("shown") > 0) & (position <= pl.col("earlier")))
@@ -206,23 +214,23 @@ class SequenceByRowsKernel(_Sequenced):
             raise unreachable(self.spec, int(late["shown"].min()))  # type: ignore[arg-type]
 
     def _fired(self, events: Frame, times: Ints, touched: Frame, upto: int) -> Frame:
-        """The events whose window is shown in this epoch, with the instant `ts`."""
+        """The events whose window is shown in this epoch, with the tick `ts`, not before `since`."""
         assert self.spec is not None
         schedule = self._schedule
         by_time = not self.spec.rows and schedule.delay == 0
         parts = []
         if by_time:
-            if self._first < upto:
+            first = widened(self._first, self.width)
+            if first < upto:
                 due = events.filter(pl.col("at") == 0)
-                parts.append(due.with_columns(ts=pl.lit(self._first, dtype=pl.Int64)))
+                parts.append(due.with_columns(ts=pl.max_horizontal("since", pl.lit(first, dtype=pl.Int64))))
             events = events.filter(pl.col("at") != 0)
         known = events.join(touched, on=self.keys, how="inner", nulls_equal=True)
         known = known.with_columns(p=pl.col("base") + schedule.delay + pl.col("at") * schedule.rate)
         due = known.filter(pl.col("p") <= pl.col("after"))
         index = (due["offset"] + due["p"] - due["before"] - 1).to_numpy()
-        parts.append(
-            due.with_columns(ts=pl.Series(times[index], dtype=pl.Int64)).select(*events.columns, "ts")
-        )
+        shown = pl.Series(times[index], dtype=pl.Int64)
+        parts.append(due.with_columns(ts=pl.max_horizontal("since", shown)).select(*events.columns, "ts"))
         return pl.concat(parts)
 
 
@@ -293,14 +301,15 @@ class RowsByTimeKernel(_Sequenced):
     def _placed(self, ready: Frame) -> Frame:
         """The rows whose moments are known, with their validity; one that comes after its moment is an error."""
         assert self.spec is not None
-        first = ready["first"].to_numpy()
+        first = ready["first"].to_numpy() // self.width
         start, end = (self.hours.moment_from(first, ready[c].to_numpy()) for c in ("shown", "gone"))
-        late = pl.Series(start, dtype=pl.Int64) < ready["ts"].fill_null(
-            0 if not len(start) else int(start.min())
-        )
+        late = pl.Series(start, dtype=pl.Int64) < ready["ts"].fill_null(MIN) // self.width
         if late.any():
             raise unreachable(self.spec, int(ready.filter(late)["shown"].min()))  # type: ignore[arg-type]
-        return ready.with_columns(ts=pl.Series(start, dtype=pl.Int64), te=pl.Series(end, dtype=pl.Int64))
+        # Nothing is shown before the row at upper(0) has come, nor a row before its own batch.
+        return ready.with_columns(
+            ts=pl.max_horizontal("ts", "first", ticks(start, self.width)), te=ticks(end, self.width)
+        )
 
 
 @dataclass(frozen=True)
@@ -341,7 +350,7 @@ class SessionKernel(Counted):
         carried = rows.filter("carried").group_by(self.keys).agg(pl.col("end").first().alias("later"))
         olds = (
             last.join(carried, on=self.keys, how="left", nulls_equal=True)
-            .with_columns(end=pl.coalesce("later", moved(pl.col("last"), self.gap)))
+            .with_columns(end=pl.coalesce("later", later(pl.col("last"), self.gap, self.width)))
             .filter(pl.col("end") < upto)
         )
         closing = kept.join(olds.select(*self.keys, "end"), on=self.keys, how="inner", nulls_equal=True)
@@ -384,9 +393,10 @@ class SessionKernel(Counted):
         leads = np.r_[True, group[1:] != group[:-1]] if len(group) else np.zeros(0, bool)
         has_last = placed["last"].is_not_null().to_numpy()
         before = np.where(leads, placed["last"].fill_null(0).to_numpy(), np.r_[t[:1], t[:-1]])
-        breaks = np.where(leads & ~has_last, True, t - before >= self.gap)
+        breaks = np.where(leads & ~has_last, True, t // self.width - before // self.width >= self.gap)
         run = np.cumsum(breaks | leads)
         carried = pl.Series(leads & ~breaks)
         return placed.with_columns(run=pl.Series(run), carried=carried).with_columns(
-            end=moved(pl.col("ts").max().over("run"), self.gap), carried=pl.col("carried").any().over("run")
+            end=later(pl.col("ts").max().over("run"), self.gap, self.width),
+            carried=pl.col("carried").any().over("run"),
         )

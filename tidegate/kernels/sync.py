@@ -18,7 +18,7 @@ from sqlglot import exp
 from tidegate.algebra.now import bounds
 from tidegate.algebra.points import Classes
 from tidegate.algebra.scalar_types import infer
-from tidegate.kernels.endpoints import hold
+from tidegate.kernels.endpoints import hold, instant_of, widened
 from tidegate.kernels.expressions import Functions, Scalar
 from tidegate.kernels.rows import (
     Frame,
@@ -81,6 +81,7 @@ class SyncTicksKernel:
 
     schema: Schema
     ticks: Classes
+    width: int = 1
     layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -90,10 +91,15 @@ class SyncTicksKernel:
         return {"held": table(empty(payload_types(self.schema), "te", "end", "n"))}
 
     def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
-        rows = chunks[0].with_columns(
-            ts=next_ticks(self.ticks, chunks[0]["ts"]), te=next_ticks(self.ticks, chunks[0]["te"])
-        )
+        rows = chunks[0].with_columns(self._moved(chunks[0], c) for c in ("ts", "te"))
         return hold(state, "held", rows, columns(len(self.schema)), upto)
+
+    def _moved(self, rows: Frame, column: str) -> pl.Series:
+        if self.width == 1:
+            return next_ticks(self.ticks, rows[column]).alias(column)
+        instants = rows.select(instant_of(pl.col(column), self.width))[column]
+        point = widened(pl.lit(next_ticks(self.ticks, instants)), self.width)
+        return rows.select(pl.max_horizontal(column, point).alias(column))[column]
 
 
 @dataclass(frozen=True)
@@ -198,6 +204,7 @@ class RestrictKernel:
     schema: Schema
     predicate: exp.Expression
     functions: Functions = field(default_factory=dict, compare=False)
+    width: int = 1
     layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -220,7 +227,9 @@ class RestrictKernel:
             limit = value(rows).cast(pl.Int64)
             after = limit + 1
             rows = rows.filter(limit.is_not_null())
-            limit, after = limit.drop_nulls(), after.drop_nulls()
+            limit, after = (
+                pl.select(widened(pl.lit(v.drop_nulls()), self.width)).to_series() for v in (limit, after)
+            )
             if comparison in ("<", "<=", "="):
                 end = limit if comparison == "<" else after
                 rows = rows.with_columns(te=pl.min_horizontal(pl.col("te"), end))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.modify import Clock, Modify, Restrict, Sync, point_column
+from tidegate.algebra.modify import Clock, Modify, Restrict, Sync, point_column, width_of
 from tidegate.algebra.points import points_of
 from tidegate.errors import unsupported
 from tidegate.kernels.expressions import Functions
@@ -41,7 +41,7 @@ def _sync(low: Lowering, node: Sync) -> str:
     if points.is_every_instant:
         return below
     if not points.events:
-        return low.add(SyncTicksKernel(node.schema, points.ticks), below)
+        return low.add(SyncTicksKernel(node.schema, points.ticks, width_of(node.points)), below)
     marks = [
         low.add(PointsKernel(e.plan.schema, point_column(e.plan), e.within), low.id_of(e.plan))
         for e in points.events
@@ -50,7 +50,8 @@ def _sync(low: Lowering, node: Sync) -> str:
 
 
 def _restrict(low: Lowering, node: Restrict) -> str:
-    return low.add(RestrictKernel(node.schema, node.predicate, low.functions), low.id_of(node.input))
+    kernel = RestrictKernel(node.schema, node.predicate, low.functions, node.width)
+    return low.add(kernel, low.id_of(node.input))
 
 
 def _clock(low: Lowering, node: Clock) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tidegate.kernels.endpoints import SplitKernel, moved
+from tidegate.kernels.endpoints import SplitKernel, later
 from tidegate.kernels.rows import (
     Frame,
     Layout,
@@ -27,7 +27,7 @@ from tidegate.kernels.rows import (
     replace_latest,
     table,
 )
-from tidegate.time import MAX
+from tidegate.time import MAX, MIN
 from tidegate.types import Schema
 
 Ints = npt.NDArray[np.int64]
@@ -44,11 +44,15 @@ def arrivals(rows: Frame, payload: Sequence[str]) -> Frame:
 
 @dataclass(frozen=True)
 class Counted:
-    """A window over positions: the arrivals of an epoch, of a raw or (`chronon` given) a derived stream."""
+    """A window over positions: the arrivals of an epoch, of a raw or (`chronon` given) a derived stream.
+
+    Where an instant is `width` ticks wide, epochs end with instants.
+    """
 
     schema: Schema
     partition_by: tuple[int, ...] = ()
     chronon: int | None = None
+    width: int = 1
 
     @property
     def payload(self) -> list[str]:
@@ -241,15 +245,24 @@ class TimeEveryRowsKernel(Counted):
         new, touched = positioned(rows, counts, keys)
         one = pl.lit(1, dtype=pl.Int64)
         counted = touched.select(*keys, pl.col("after").alias("count"), one.alias("n"))
-        events = [new.with_columns(at=pl.col("ts"), n=one)]
+        # A later batch of the instant t' is seen when it comes, so an appearance waits for t' only, but not before its row.
+        appear = later(pl.col("ts"), 0, self.width)
+        events = [new.with_columns(at=appear, since=pl.col("ts"), n=one)]
         if self.size is not None:
-            events.append(new.with_columns(at=moved(pl.col("ts"), self.size), n=-one))
-        fresh = consolidate(pl.concat(events).select(waiting.columns))
+            events.append(
+                new.with_columns(at=later(pl.col("ts"), self.size, self.width), since=pl.col("ts"), n=-one)
+            )
+        fresh = consolidate(pl.concat(events).select(*waiting.columns, "since"))
         points = new.filter(pl.col("p") % self.every == 0).select(*keys, pl.col("ts").alias("point")).unique()
-        fired = self._fired(pl.concat([waiting, fresh]), points)
+        known = waiting.with_columns(since=pl.lit(MIN, dtype=pl.Int64)).select(fresh.columns)
+        fired = self._fired(pl.concat([known, fresh]), points)
+        fresh = fresh.select(waiting.columns)
         delta = consolidate(pl.concat([fresh, fired.select(waiting.columns).with_columns(-pl.col("n"))]))
         out = fired.select(
-            *payload, pl.col("point").alias("ts"), pl.lit(MAX, dtype=pl.Int64).alias("te"), pl.col("n")
+            *payload,
+            pl.max_horizontal("since", "point").alias("ts"),
+            pl.lit(MAX, dtype=pl.Int64).alias("te"),
+            pl.col("n"),
         )
         tables = {
             "counts": Table(replace_latest(counts, counted, keys), counted),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
+from tidegate.algebra.batches import in_batches
 from tidegate.algebra.expressions import ref, span_of
 from tidegate.algebra.scalar_types import common_type, type_to_sqlglot
 from tidegate.errors import Diagnostic, did_you_mean, unsupported
@@ -38,6 +39,8 @@ class BoundQuery:
     output: str
     text: str
     catalog: Catalog
+    batches: bool = False
+    """Whether a stream has batches, so that instants are pairs."""
 
 
 def bind(statement: exp.Expression, catalog: Catalog, text: str, ask: Ask | None = None) -> BoundQuery:
@@ -46,9 +49,18 @@ def bind(statement: exp.Expression, catalog: Catalog, text: str, ask: Ask | None
     try:
         plan = binder.query(statement, None)
         output = binder.output(statement)
+        if binder.time.batched:
+            plan = _in_batches(plan, binder.time.batched)
     except Diagnostic as diagnostic:
         raise diagnostic.locate(text) from diagnostic.__cause__
-    return BoundQuery(plan, binder.time.domain, output, text, catalog)
+    return BoundQuery(plan, binder.time.domain, output, text, catalog, bool(binder.time.batched))
+
+
+def _in_batches(plan: op.Node, batched: Mapping[str, tuple[int, int] | None]) -> op.Node:
+    try:
+        return in_batches(plan, set(batched))
+    except Diagnostic as diagnostic:
+        raise diagnostic.at(next(iter(batched.values()))) from None
 
 
 @dataclass
@@ -57,6 +69,8 @@ class TimeDomain:
 
     domain: Type | None = None
     stream: str = ""
+    batched: dict[str, tuple[int, int] | None] = field(default_factory=dict)
+    """The streams that have batches, and where the first of them stands."""
 
     def add(self, domain: Type | None, stream: str, span: tuple[int, int] | None) -> None:
         if domain is None:
@@ -254,12 +268,19 @@ class Binder:
             ).at(span_of(ast.this))
         if isinstance(definition, StreamDefinition):
             self.time.add(definition.time_type, definition.name, span_of(ast.this))
+            self._batches(definition, ast)
             return definition.scan, definition.name, not definition.table
         if isinstance(definition.query, ModifyOver):
             plan, source = modify_plan(definition.query, self.catalog)
             self.time.add(source.time_type, definition.name, span_of(ast.this))
+            self._batches(source, ast)
             return plan, definition.name, True
         return self._view(definition, span_of(ast.this)), definition.name, False
+
+    def _batches(self, definition: StreamDefinition, ast: exp.Table) -> None:
+        if definition.batch is not None:
+            # A place inside a view belongs to another text.
+            self.time.batched.setdefault(definition.name, None if self.views else span_of(ast.this))
 
     def _view(self, view: ViewDefinition, span: tuple[int, int] | None) -> op.Node:
         if view.name.lower() in self.views:

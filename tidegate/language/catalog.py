@@ -14,6 +14,7 @@ from sqlglot import exp
 from tidegate.algebra.functions import AggregateFunction, ScalarFunction
 from tidegate.algebra.operators import Scan
 from tidegate.errors import Diagnostic
+from tidegate.time import BATCHES
 from tidegate.types import BIGINT, TIMESTAMP, Field, Schema, Type
 
 ARRIVAL = "arrival_time"
@@ -43,7 +44,8 @@ class StreamDefinition:
     `columns` are all declared columns as the source delivers them. A stream has `ordered_by` (one of them, TIMESTAMP
     or an integer) or, with `valid`, two columns for ts and te. A table has neither: its rows are valid from the beginning.
     `slack` (ticks) bounds the disorder, `idle` (microseconds of wall time without rows) moves the watermark of a
-    silent source.
+    silent source. `batch` names the column that orders the rows of one instant into batches; `width` is how many ticks an
+    instant has in the query that reads the stream.
     """
 
     name: str
@@ -54,6 +56,15 @@ class StreamDefinition:
     table: bool = False
     slack: int = 0
     idle: int | None = None
+    batch: str | None = None
+    width: int = 1
+
+    @property
+    def in_batches(self) -> StreamDefinition:
+        """The same stream in a query whose instants are pairs: it ticks in batches, whether it has any or not."""
+        if self.table or self.width != 1:
+            return self
+        return replace(self, width=BATCHES, slack=self.slack * BATCHES)
 
     @property
     def time_type(self) -> Type | None:

@@ -178,7 +178,13 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
             instant = self._parse_bitwise()
             if instant is None:
                 self._stop(f"expected an instant after AS OF{self._but_found()}", *self._here())
-            return syntax.AsOf(query=statement, instant=instant)
+            batch = None
+            if self._match_text_seq("BATCH"):
+                at = self._here()
+                batch = self._parse_number()
+                if batch is None:
+                    self._stop(f"expected the number of a batch{self._but_found()}", *at)
+            return syntax.AsOf(query=statement, instant=instant, batch=batch)
         return statement
 
     def _parse_query(self) -> exp.Expression:
@@ -231,14 +237,16 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         if not any(self._match_text_seq(w) for w in words):
             self._stop(f"expected {words[0]}{self._but_found()}", *self._here())
         source = self._parse_call("a source, as csv('file.csv')")
-        ordered_by = valid = None
+        ordered_by = valid = batch = None
         if self._match_text_seq("ORDERED", "BY"):
             ordered_by = self._expect_name("the ordering column")
+            if self._match_text_seq("BATCH"):
+                batch = self._expect_name("the batch column")
         elif self._match_text_seq("VALID"):
             valid = self._parse_wrapped_csv(lambda: self._expect_name("a column"))
         return syntax.CreateBase(
             kind=kind, this=name, columns=columns, source=source, ordered_by=ordered_by, valid=valid,
-            options=self._parse_options(), replace=replace,
+            batch=batch, options=self._parse_options(), replace=replace,
         )  # fmt: skip
 
     def _parse_declared_column(self) -> exp.ColumnDef:

@@ -72,6 +72,7 @@ def _base(statement: syntax.CreateBase) -> StreamDefinition:
         table=statement.args["kind"] == "TABLE",
     )  # fmt: skip
     ordered_by, valid = statement.args.get("ordered_by"), statement.args.get("valid")
+    batch = statement.args.get("batch")
     if definition.table and (ordered_by is not None or valid is not None):
         what = ordered_by if ordered_by is not None else statement.args["valid"][0]
         raise Diagnostic(
@@ -81,6 +82,8 @@ def _base(statement: syntax.CreateBase) -> StreamDefinition:
         ).at(span_of(what))
     if ordered_by is not None:
         definition = replace(definition, ordered_by=_time_column(ordered_by, definition.columns).name)
+        if batch is not None:
+            definition = replace(definition, batch=_batch_column(batch, definition).name)
     if valid is not None:
         if len(valid) != 2:
             raise Diagnostic("SYNTAX_ERROR", "VALID takes two columns: from and to").at(span_of(valid[0]))
@@ -106,7 +109,7 @@ def _period(text: str, timestamps: bool, span: tuple[int, int] | None) -> int:
         raise diagnostic.at(span) from None
 
 
-def _time_column(identifier: exp.Expression, columns: Schema) -> Field:
+def _declared(identifier: exp.Expression, columns: Schema) -> Field:
     found = [c for c in columns if c.name.lower() == identifier.name.lower()]
     if not found:
         raise Diagnostic(
@@ -114,11 +117,28 @@ def _time_column(identifier: exp.Expression, columns: Schema) -> Field:
             f"there is no column '{identifier.name}'",
             help=did_you_mean(identifier.name, [c.name for c in columns], "columns"),
         ).at(span_of(identifier))
-    if found[0].type not in (TIMESTAMP, TIMESTAMP_NTZ) and not found[0].type.is_integral:
-        raise Diagnostic(
-            "TIME_DOMAIN", f"time is a TIMESTAMP or an integer; '{found[0].name}' is {found[0].type}"
-        ).at(span_of(identifier))
     return found[0]
+
+
+def _time_column(identifier: exp.Expression, columns: Schema) -> Field:
+    found = _declared(identifier, columns)
+    if found.type not in (TIMESTAMP, TIMESTAMP_NTZ) and not found.type.is_integral:
+        raise Diagnostic(
+            "TIME_DOMAIN", f"time is a TIMESTAMP or an integer; '{found.name}' is {found.type}"
+        ).at(span_of(identifier))
+    return found
+
+
+def _batch_column(identifier: exp.Expression, definition: StreamDefinition) -> Field:
+    found = _declared(identifier, definition.columns)
+    if not found.type.is_integral or found.name == definition.ordered_by:
+        problem = "that orders instants already" if found.type.is_integral else f"not {found.type}"
+        raise Diagnostic(
+            "BATCH_COLUMN",
+            f"a batch is an integer column of its own: '{found.name}' is {problem}",
+            help=f"number the batches of an instant from 0 to {time.BATCHES - 1}",
+        ).at(span_of(identifier))
+    return found
 
 
 def _call(node: exp.Expression, known: tuple[str, ...], what: str) -> SourceCall:

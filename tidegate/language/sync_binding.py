@@ -10,7 +10,7 @@ from sqlglot import exp
 from tidegate.algebra import operators as op
 from tidegate.algebra.expressions import conjoin, index_of, ref, references, span_of
 from tidegate.algebra.functions import ScalarFunction
-from tidegate.algebra.modify import Clock, Modify, Restrict, Sync
+from tidegate.algebra.modify import Clock, Modify, Restrict, Sync, is_time
 from tidegate.algebra.now import bounds
 from tidegate.algebra.points import points_of
 from tidegate.algebra.scalar_types import infer
@@ -109,7 +109,7 @@ def synchronized(
             help="leave SYNC BY out",
         ).at(span_of(ast))
     visible = [i for i, f in enumerate(points.schema) if not f.hidden]
-    if readable and len(visible) != 1:
+    if readable and not (len(visible) == 1 and is_time(points.schema[visible[0]].type)):
         last = len(points.schema) - 1
         points = op.Project(points, (ref(last),), (Field("TS", points.schema[last].type, False),))
     elif len(visible) < len(points.schema):

@@ -49,7 +49,7 @@ class CreateBase(Statement):
 
     arg_types: ClassVar[dict[str, bool]] = {
         "kind": True, "this": True, "columns": True, "source": True, "ordered_by": False, "valid": False,
-        "options": False, "replace": False,
+        "batch": False, "options": False, "replace": False,
     }  # fmt: skip
 
 
@@ -88,9 +88,9 @@ class DescribeDefinition(Statement):
 
 
 class AsOf(Statement):
-    """`query AS OF t`: the snapshot at an instant."""
+    """`query AS OF t [BATCH i]`: the snapshot at an instant; of its batches the last, or that one."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"query": True, "instant": True}
+    arg_types: ClassVar[dict[str, bool]] = {"query": True, "instant": True, "batch": False}
 
 
 class SetOption(Statement):

@@ -12,7 +12,7 @@ joins are the inner one and, padded, the rows without a partner.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
@@ -204,7 +204,9 @@ class _Rewriter:
         ]
         predicate = conjoin(parts)
         assert predicate is not None
-        return _picked(Restrict(below, predicate, node.timestamps), range(len(node.schema)), node.schema)
+        return _picked(
+            replace(node, input=below, predicate=predicate), range(len(node.schema)), node.schema
+        )
 
     def _join(self, node: Join) -> Node:
         width = len(node.left.schema)

@@ -62,7 +62,7 @@ def push_projection_below_window(node: op.Node) -> op.Node | None:
         return None
     partition = tuple(kept.index(c) for c in window.partition_by)
     below = op.Project(window.input, node.expressions, node.fields)
-    return op.Window(below, window.spec, partition, window.granularity)
+    return replace(window, input=below, partition_by=partition)
 
 
 def _is_raw(node: op.Node) -> bool:
