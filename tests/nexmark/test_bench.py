@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import sys
+from bisect import bisect_right
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from tidegate.errors import Diagnostic
-from tidegate.nexmark import report
+from tidegate.nexmark import growth, report
 from tidegate.nexmark.bench import Entry, compare, prepare_data, rows_in
 from tidegate.nexmark.catalog import queries
 from tidegate.nexmark.commands import QUERIES, count
+from tidegate.nexmark.delay import quantile
 from tidegate.nexmark.engines import of_duckdb, of_flink, of_spark
+from tidegate.nexmark.growth import Point
+from tidegate.nexmark.keeping import keep
 from tidegate.nexmark.measuring import Run, measure
 
 BURN = "import time\nwhile time.process_time() < 0.5: pass\n"
@@ -116,3 +121,59 @@ def test_peers_only_know_queries_that_exist() -> None:
         assert set(peer) <= set(queries())
     assert set(QUERIES.split(",")) <= set(of_flink.QUERIES) & set(of_duckdb.QUERIES)
     assert set(QUERIES.split(",")) <= set(of_spark.QUERIES) | set(of_spark.REFUSED)
+
+
+def test_measurements_of_several_calls_make_one_page(tmp_path: Path) -> None:
+    page, kept = tmp_path / "performance.md", tmp_path / "kept.jsonl"
+    first = [runs("tidegate", 1.0), Entry("spark", "q1", 1000, (Run("spark", "q1", refused="no"),))]
+    second = [runs("tidegate", 2.0), runs("flink", 4.0)]
+    for some in (first, second):
+        found = keep(kept, [e.to_json() for e in some], ("query", "engine", "events"))
+    entries = report.ordered(Entry.of(m) for m in found)
+    assert [(e.engine, e.refused) for e in entries] == [("tidegate", None), ("flink", None), ("spark", "no")]
+    assert entries[0] == runs("tidegate", 2.0)
+    report.write(page, {0: "conditions"}, entries)
+    text = page.read_text()
+    assert "conditions" in text
+    assert "| q1 | flink | 1,000 | 0 | 0 | 1.0 GB | 2.0 |" in text
+    assert (tmp_path / "nexmark-0.svg").exists()
+
+
+def test_an_engine_that_takes_too_long_is_given_up() -> None:
+    run = measure(
+        "some", engine("    import threading; threading.Event().wait()"), "q1", environment(), limit=1
+    )
+    assert run.refused == "not finished after 1 s, with its start"
+
+
+def test_delays_are_those_of_single_events() -> None:
+    random = Random(7)
+    upto, committed, commits = 0.0, 0.0, [(0.0, 0.0)]
+    for _ in range(40):
+        upto += random.uniform(0.1, 2)
+        committed = max(committed, upto) + random.uniform(0.05, 3)
+        commits.append((committed, upto))
+    since, until, count = 3.0, upto - 1, 200_000
+    made = [since + (until - since) * (k + 0.5) / count for k in range(count)]
+    ends = [end for _, end in commits]
+    waited = sorted(commits[bisect_right(ends, t)][0] - t for t in made)
+    for part in (0.01, 0.5, 0.99):
+        assert quantile(commits, since, until, part) == pytest.approx(waited[int(part * count)], abs=1e-3)
+
+
+def test_growth_as_a_table_and_curves() -> None:
+    points = [
+        Point("window", "join", 60, 1_000_000, 2.0, 3.0),
+        Point("window", "join", 1, 1_000_000, 1.0, 2.0),
+        Point("keys", "join", 10, 1_000_000, 1.0, 1.0),
+    ]
+    assert growth.table(points).splitlines() == [
+        "| window, seconds | 1 | 60 |",
+        "|---|---:|---:|",
+        "| join | 2.0 | 3.0 |",
+        "",
+        "| keys | 10 |",
+        "|---|---:|",
+        "| join | 1.0 |",
+    ]
+    assert growth.picture(points).count("<circle") == 3

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
@@ -58,6 +60,24 @@ def test_all_that_is_available_now_has_an_end() -> None:
     live.prepareForTriggerAvailableNow()
     end = live.latestOffset({"n": 0}, ReadAllAvailable())
     assert live.latestOffset(end, ReadAllAvailable()) == end
+
+
+def test_an_origin_makes_the_time_of_a_row_that_of_its_creation() -> None:
+    origin = round((time.time() - 10) * 1e6)
+    given = {"stream": "bid", "rate": "1000", "origin": str(origin), "columns": "price, dateTime"}
+    live = _Live(Settings.of(given))
+    end = live.latestOffset(live.initialOffset(), ReadAllAvailable())["n"]
+    assert end >= 10_000
+    (rows,) = [b for p in live.partitions({"n": 9000}, {"n": 10_000}) for b in live.read(p)]
+    assert rows.schema.names == ["price", "dateTime"]
+    # event 9,999 is due 9.999 seconds after the origin
+    assert rows["dateTime"].cast(pa.int64())[-1].as_py() == origin + 9_999_000
+    assert live.settings.schema == "price BIGINT, dateTime TIMESTAMP"
+
+
+def test_an_unknown_column_is_named() -> None:
+    with pytest.raises(Diagnostic, match="bid has no column 'prize'"):
+        _ = Settings.of({"stream": "bid", "columns": "auction,prize"}).schema
 
 
 def test_an_unknown_stream_is_named() -> None:

@@ -232,7 +232,7 @@ def table(points: list[Point]) -> str:
 def picture(points: list[Point]) -> str:
     """The same as curves."""
     panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for point in points:
+    for point in sorted(points, key=lambda p: p.size):
         panel = panels.setdefault(TITLES[point.curve], {})
         panel.setdefault(point.series, []).append((point.size, point.micros))
     ordered = {t: panels[t] for t in TITLES.values() if t in panels}

@@ -48,7 +48,20 @@ QUERIES = {
     "q18": """SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY bidder, auction ORDER BY dateTime DESC) AS k FROM bid) WHERE k = 1""",
     "q19": "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY auction ORDER BY price DESC) AS k FROM bid) WHERE k <= 10",
     "q20": "SELECT b.*, a.* FROM bid b JOIN auction a ON b.auction = a.id WHERE category = 10",
+    # a value per arrival: when a row leaves its window is not shown
+    "sliding_max": """SELECT auction, count(*) OVER w, sum(price) OVER w, max(price) OVER w FROM bid WINDOW w AS
+                        (PARTITION BY auction ORDER BY dateTime RANGE BETWEEN INTERVAL 59999 MILLISECONDS PRECEDING AND CURRENT ROW)""",
+    "interval_join": """SELECT b.auction, b.bidder, b.price, a.seller FROM bid b JOIN auction a ON b.auction = a.id
+                          AND b.dateTime > a.dateTime - INTERVAL 10 SECOND AND b.dateTime < a.dateTime + INTERVAL 10 SECOND""",
 }
+
+
+def define(db: duckdb.DuckDBPyConnection, place: str) -> None:
+    """The streams below `place` as views."""
+    db.execute("SET TimeZone = 'UTC'")
+    for table in ("person", "auction", "bid"):
+        rows = f"SELECT * EXCLUDE (arrival) FROM read_parquet('{place}/{table}/*.parquet')"
+        db.execute(f"CREATE VIEW {table} AS {rows}")
 
 
 def prepare(name: str, small: str, cores: int) -> tuple[dict[str, Any], Callable[[str], int]]:
@@ -57,12 +70,8 @@ def prepare(name: str, small: str, cores: int) -> tuple[dict[str, Any], Callable
 
     def run(place: str) -> int:
         db = duckdb.connect()
-        db.execute(f"SET TimeZone = 'UTC'; SET threads = {cores}")
-        for table in ("person", "auction", "bid"):
-            columns = "* EXCLUDE (arrival)"
-            db.execute(
-                f"CREATE VIEW {table} AS SELECT {columns} FROM read_parquet('{place}/{table}/*.parquet')"
-            )
+        db.execute(f"SET threads = {cores}")
+        define(db, place)
         db.execute(f"CREATE TEMP TABLE answer AS {QUERIES[name]}")
         found = db.execute("SELECT count(*) FROM answer").fetchone()
         assert found is not None
