@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test check format fuzz bench bench-peers lock clean venv
+.PHONY: help run test test-nexmark check format fuzz bench bench-engine bench-peers lock clean venv
 
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
@@ -10,6 +10,9 @@ PYTEST := $(PYTHON) -m pytest
 ARGS ?=
 # Test processes; each that meets Spark starts its own JVM, so more than one is worth it only with memory to spare.
 JOBS ?= 0
+# Events of the NEXMark comparison, and the page that benchmarks write their sections into.
+EVENTS ?= 1M
+PAGE ?= docs/performance.md
 
 # Spark in local mode needs no network, and must not depend on how the machine names itself.
 export SPARK_LOCAL_IP ?= 127.0.0.1
@@ -19,13 +22,16 @@ export SPARK_LOCAL_HOSTNAME ?= localhost
 WITH_JAVA = java_home=$$(scripts/setup.sh java) && JAVA_HOME=$$java_home
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: venv ## the demonstration
 	@$(WITH_JAVA) $(PYTHON) -m tidegate demo $(ARGS)
 
 test: venv ## every test, Spark included
 	@$(WITH_JAVA) $(PYTEST) -n $(JOBS) $(ARGS)
+
+test-nexmark: venv ## every NEXMark answer on 100,000 events (SIZE=...), recorded and live: ten minutes
+	@$(WITH_JAVA) TIDEGATE_NEXMARK_EVENTS=$(or $(SIZE),100000) $(PYTEST) tests/nexmark
 
 # JAVA_HOME points nowhere, so that a test which needs Java without saying so fails here.
 check: venv ## style, types, doctests and the tests that need no Java: seconds
@@ -44,12 +50,24 @@ fuzz: venv ## the property tests, with many fresh random examples (EXAMPLES=2000
 		TIDEGATE_ENGINE_ROUNDS=$(or $(ROUNDS),20) TIDEGATE_KILLS=$(or $(KILLS),50) \
 		$(PYTEST) tests/fuzz tests/spark/test_engine_against_reference.py tests/spark/test_crashes.py $(ARGS)
 
-bench: venv ## the benchmarks (ARGS="nexmark --queries q1,q5 --events 10M --engines tidegate,flink")
-	@$(WITH_JAVA) $(PYTHON) -m tidegate bench $(or $(ARGS),nexmark)
+bench: venv ## all benchmarks, into docs/performance.md (one: ARGS="nexmark --queries q1,q5 --events 10M --engines tidegate,flink")
+ifneq ($(strip $(ARGS)),)
+	@$(WITH_JAVA) $(PYTHON) -m tidegate bench $(ARGS)
+else
+	@echo "1 of 4: NEXMark beside other engines (Flink only after make bench-peers)"
+	@$(WITH_JAVA) $(PYTHON) -m tidegate bench nexmark --events $(EVENTS) --page $(PAGE) \
+		--engines tidegate,$$([ -x build/peers/flink/bin/python ] && echo flink,)spark,duckdb
+	@echo "2 of 4: growth with windows, keys, rates and queries"
+	@$(WITH_JAVA) $(PYTHON) -m tidegate bench growth --page $(PAGE)
+	@echo "3 of 4: live delay up to saturation"
+	@$(WITH_JAVA) $(PYTHON) -m tidegate bench live --page $(PAGE)
+	@echo "4 of 4: the engine: kernels, recorded runs, live epochs, a soak"
+	@$(MAKE) --no-print-directory bench-engine
+endif
 
 bench-engine: venv ## recorded runs, live epochs, keyed updates and a soak of some minutes
 	@for bench in kernel_aggregates keyed_updates engine_recorded engine_live engine_soak; do \
-		$(WITH_JAVA) $(PYTHON) benchmarks/$$bench.py || exit 1; done
+		echo "$$bench"; $(WITH_JAVA) $(PYTHON) benchmarks/$$bench.py || exit 1; done
 
 bench-peers: venv ## the engines that benchmarks compare with, in environments of their own below build/peers
 	@$(WITH_JAVA) $(PYTHON) benchmarks/nexmark_peers.py
