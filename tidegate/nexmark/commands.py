@@ -222,3 +222,4 @@ def bench_live(
 
 def _say(text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
+    console.file.flush()  # long runs are watched through files as well
