@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from itertools import product
 
 import polars as pl
@@ -27,12 +28,16 @@ from tidegate.types import (
     TIMESTAMP,
     TINYINT,
     Field,
+    decimal,
     normalize,
 )  # fmt: skip
 
 SCHEMA = tuple(
     Field(f"f{i}", t)
-    for i, t in enumerate([INT, INT, BIGINT, DOUBLE, DOUBLE, STRING, BOOLEAN, DATE, TIMESTAMP, TINYINT])
+    for i, t in enumerate(
+        [INT, INT, BIGINT, DOUBLE, DOUBLE, STRING, BOOLEAN, DATE, TIMESTAMP, TINYINT]
+        + [decimal(10, 2), decimal(5, 3)]
+    )
 )
 EDGES = [
     [0, 1, -7, 2**31 - 1, -(2**31), None],
@@ -45,6 +50,8 @@ EDGES = [
     [date(1970, 1, 1), date(2024, 2, 29), None],
     [datetime(1970, 1, 1, tzinfo=UTC), datetime(2024, 2, 29, 12, tzinfo=UTC), None],
     [0, 127, -128, None],
+    [Decimal("0.00"), Decimal("99999999.99"), Decimal("-99999999.99"), Decimal("-0.01"), None],
+    [Decimal("0.000"), Decimal("99.999"), Decimal("-1.500"), None],
 ]
 VERIFIED = """
 c0 + c1 | c0 - c1 | c0 * c1 | c0 + c2 | c2 * c2 | c2 - c0 | c2 + c2 | -c0 | -c2 | -c3 | abs(c0) | abs(c2) | abs(c3)
@@ -63,6 +70,8 @@ COALESCE(c0, c1) | COALESCE(c0, c2, 7) | COALESCE(c5, 'none') | NULLIF(c0, 1) | 
 c7 > DATE '2000-01-01' | c8 <= TIMESTAMP '2024-02-29 12:00:00' | CAST('7' AS INT) + c0 | upper('x') = c5
 CAST(c0 AS BIGINT) | CAST(c2 AS INT) | CAST(c0 AS TINYINT) | CAST(c0 AS DOUBLE) | CAST(c2 AS DOUBLE) | CAST(c9 AS INT)
 c5 || 'x' | c5 || c5 | c0 | 7 | 'text' | NULL | true | 1e3 | (c0 + 1) * 2 | -(-c0)
+0.908 * c2 | c2 * 0.908 | c0 + 0.5 | c9 - 1.25 | c10 + c11 | c10 - c11 | c10 * c0 | c10 + 7 | 7 - c11 | c10 * -5
+(c10 + c11) * 2 | c10 | c11 + c10 * c9 | c3 * -1.5 | 1.5 | -2.25 | c2 + 0.1 * c9
 """
 EXPRESSIONS = [e.strip() for line in VERIFIED.strip().splitlines() for e in line.split(" | ")]
 
@@ -105,7 +114,7 @@ def test_translated_expression(text):
 
 def test_an_error_has_the_wording_of_the_row_wise_evaluator():
     frame = from_rows(
-        [(1, 1, None, None, None, None, None, None, None, None), (1, 0) + (None,) * 8],
+        [(1, 1) + (None,) * 10, (1, 0) + (None,) * 10],
         SCHEMA,
         [(0, 1, 1)] * 2,
     )
@@ -123,11 +132,12 @@ def test_an_error_has_the_wording_of_the_row_wise_evaluator():
         ("c5 LIKE 'a%'", BOOLEAN, [True, None, False]),
         ("CAST(c0 AS DECIMAL(10, 2)) + 0.5 > 1", BOOLEAN, [True, False, None]),
         ("length(c5) + c0", INT, [2, None, None]),
+        ("CAST(c0 AS DECIMAL(10, 2)) * 0.5", decimal(13, 3), [Decimal("0.500"), Decimal("0.000"), None]),
     ],
 )
 def test_everything_else_goes_row_by_row(text, type_, wanted):
     expression = sqlglot.parse_one(text, dialect="spark")
-    blank = (None,) * 4
+    blank = (None,) * 6
     rows = [(1, None, None, None, None, "a", *blank), (0, None, None, None, None, None, *blank)]
     rows.append((None, None, None, None, None, "é", *blank))
     scalar = Scalar(expression, SCHEMA, type_)
@@ -155,7 +165,7 @@ def test_equal_arguments_are_evaluated_once():
         return None if text is None else text.upper()
 
     functions = {"shout": ScalarFunction("shout", shout, STRING, 1)}
-    rows = [(None,) * 5 + (v,) + (None,) * 4 for v in ["a", None, "b"] * 1000]
+    rows = [(None,) * 5 + (v,) + (None,) * 6 for v in ["a", None, "b"] * 1000]
     scalar = Scalar(sqlglot.parse_one("shout(c5)"), SCHEMA, STRING, functions)
     assert scalar(from_rows(rows, SCHEMA, [(0, 1, 1)] * 3000)).to_list() == ["A", None, "B"] * 1000
     assert len(calls) == 3
@@ -163,5 +173,5 @@ def test_equal_arguments_are_evaluated_once():
 
 def test_big_sums_stay_exact():
     assert Scalar(sqlglot.parse_one("c2 + 1"), SCHEMA, BIGINT)(
-        from_rows([(None, None, 2**53, *(None,) * 7)], SCHEMA, [(0, 1, 1)])
+        from_rows([(None, None, 2**53, *(None,) * 9)], SCHEMA, [(0, 1, 1)])
     ).to_list() == [2**53 + 1]

@@ -18,6 +18,7 @@ import polars as pl
 from sqlglot import exp
 
 from tidegate.algebra.expressions import index_of, references
+from tidegate.algebra.scalar_coercion import MAX_PRECISION, decimal_of, decimal_result
 from tidegate.errors import Diagnostic
 from tidegate.kernels.rows import Frame, column_from_values, column_values, dtype, normalized
 from tidegate.types import (
@@ -201,12 +202,16 @@ def _literal(e: exp.Expression, tr: Translate) -> Column:
     digits = Decimal(text).as_tuple()
     assert isinstance(digits.exponent, int)
     scale = -digits.exponent
-    # Only ever met with a DOUBLE, in whose type Spark compares and computes; alone it is not translated.
-    return Column(pl.lit(float(text), dtype=pl.Float64), decimal(max(len(digits.digits), scale), scale))
+    type_ = decimal(max(len(digits.digits), scale), scale)
+    return Column(pl.lit(Decimal(text), dtype=dtype(type_)), type_)
 
 
-def _is_decimal_literal(e: exp.Expression) -> bool:
-    return isinstance(e, exp.Literal) or (isinstance(e, exp.Neg | exp.Paren) and _is_decimal_literal(e.this))
+def _number(e: exp.Expression) -> Decimal | None:
+    """The value of a number written down, with its sign."""
+    if isinstance(e, exp.Literal) and not e.args.get("is_string") and "e" not in e.this.lower():
+        return Decimal(e.this)
+    inner = _number(e.this) if isinstance(e, exp.Neg | exp.Paren) else None
+    return -inner if inner is not None and isinstance(e, exp.Neg) else inner
 
 
 def _common(parts: list[exp.Expression], tr: Translate) -> tuple[list[Column], Type]:
@@ -223,11 +228,19 @@ def _common(parts: list[exp.Expression], tr: Translate) -> tuple[list[Column], T
         target = DOUBLE
     else:
         raise _NotTranslatableError
-    for part, column in zip(parts, columns, strict=True):
-        if column.type.name == "DECIMAL" and not (target == DOUBLE and _is_decimal_literal(part)):
-            raise _NotTranslatableError
     wide = dtype(target)
-    return [c if c.type == target else Column(c.value.cast(wide), target, c.error) for c in columns], target
+    found = []
+    for part, column in zip(parts, columns, strict=True):
+        if column.type.name == "DECIMAL":
+            number = _number(part)
+            if target != DOUBLE or number is None:
+                raise _NotTranslatableError
+            found.append(Column(pl.lit(float(number), dtype=wide), DOUBLE))
+        else:
+            found.append(
+                column if column.type == target else Column(column.value.cast(wide), target, column.error)
+            )
+    return found, target
 
 
 def _checked(value: pl.Expr, type_: Type, errors: pl.Expr | None) -> Column:
@@ -237,10 +250,37 @@ def _checked(value: pl.Expr, type_: Type, errors: pl.Expr | None) -> Column:
     return Column(value.cast(dtype(type_), strict=False), type_, _either_error(errors, out))
 
 
+def _decimals(
+    symbol: str, apply: Callable[[pl.Expr, pl.Expr], pl.Expr], parts: Sequence[exp.Expression], tr: Translate
+) -> Column | None:
+    """Arithmetic on decimals and integers, where the result holds every digit; None where a DOUBLE takes part."""
+    columns = [tr(p) for p in parts]
+    types = [c.type for c in columns]
+    if not any(t.name == "DECIMAL" for t in types):
+        return None
+    if not all(t.name == "DECIMAL" or t.is_integral for t in types):
+        return None
+    for i, part in enumerate(parts):
+        number = _number(part)
+        # An integer that is written down is as narrow as its digits.
+        narrow = number is not None and types[i].is_integral
+        types[i] = decimal(len(str(abs(int(number or 0)))), 0) if narrow else decimal_of(types[i])
+    result = decimal_result(symbol, *types)
+    # Polars keeps the larger scale of two factors, Spark their sum.
+    rounds = symbol == "*" and all(t.params[1] for t in types)
+    if rounds or result.params[0] >= MAX_PRECISION:
+        raise _NotTranslatableError
+    a, b = (c.value.cast(dtype(t)) for c, t in zip(columns, types, strict=True))
+    return Column(apply(a, b).cast(dtype(result)), result, _either_error(*(c.error for c in columns)))
+
+
 def _arithmetic(
-    apply: Callable[[pl.Expr, pl.Expr], pl.Expr],
+    symbol: str, apply: Callable[[pl.Expr, pl.Expr], pl.Expr]
 ) -> Callable[[exp.Expression, Translate], Column]:
     def rule(e: exp.Expression, tr: Translate) -> Column:
+        exact = _decimals(symbol, apply, (e.this, e.expression), tr)
+        if exact is not None:
+            return exact
         (a, b), target = _common([e.this, e.expression], tr)
         errors = _either_error(a.error, b.error)
         if target == DOUBLE:
@@ -419,8 +459,9 @@ def _cast(e: exp.Expression, tr: Translate) -> Column:
         return Column(pl.lit(None, dtype=dtype(target)), target)
     if a.type == target:
         return a
-    if a.type.name == "DECIMAL" and target == DOUBLE and _is_decimal_literal(e.this):
-        return Column(a.value, DOUBLE)
+    number = _number(e.this)
+    if a.type.name == "DECIMAL" and target == DOUBLE and number is not None:
+        return Column(pl.lit(float(number), dtype=pl.Float64), DOUBLE)
     if a.type.is_integral and target == DOUBLE:
         return Column(a.value.cast(pl.Float64), DOUBLE, a.error)
     if a.type.is_integral and target.is_integral:
@@ -435,8 +476,11 @@ _CASTS = {
 
 def _negative(e: exp.Expression, tr: Translate) -> Column:
     a = tr(e.this)
-    if a.type == DOUBLE or (a.type.name == "DECIMAL" and _is_decimal_literal(e.this)):
+    if a.type == DOUBLE:
         return Column(-a.value, a.type, a.error)
+    number = _number(e)
+    if a.type.name == "DECIMAL" and number is not None:
+        return Column(pl.lit(number, dtype=dtype(a.type)), a.type)
     if not a.type.is_integral:
         raise _NotTranslatableError
     return _checked(pl.lit(0, dtype=pl.Int128) - a.value.cast(pl.Int128), a.type, a.error)
@@ -463,9 +507,9 @@ _RULES: dict[type[exp.Expression], Callable[[Any, Translate], Column]] = {
     exp.Boolean: lambda e, tr: Column(pl.lit(bool(e.this)), BOOLEAN),
     exp.Null: lambda e, tr: Column(pl.lit(None), VOID),
     exp.Paren: lambda e, tr: tr(e.this),
-    exp.Add: _arithmetic(lambda a, b: a + b),
-    exp.Sub: _arithmetic(lambda a, b: a - b),
-    exp.Mul: _arithmetic(lambda a, b: a * b),
+    exp.Add: _arithmetic("+", lambda a, b: a + b),
+    exp.Sub: _arithmetic("-", lambda a, b: a - b),
+    exp.Mul: _arithmetic("*", lambda a, b: a * b),
     exp.Div: _divide,
     exp.IntDiv: _quotient,
     exp.Mod: _modulo,

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from tidegate.algebra.expressions import references
 from tidegate.kernels.expressions import Scalar, translate
-from tidegate.kernels.rows import Frame, from_arrow
+from tidegate.kernels.rows import Frame, dtype, normalized
 from tidegate.language.catalog import StreamDefinition
 from tidegate.spark.blocks import key_types, partitions_of
 from tidegate.spark.exchange import Lane
@@ -86,7 +86,7 @@ def columnar(definition: StreamDefinition, lanes: Sequence[Lane]) -> Columnar | 
     if definition.source.function != "parquet" or definition.source.options or not lanes:
         return None
     name, types = definition.time_column, {c.name: c.type for c in definition.columns}
-    if definition.table or definition.valid is not None or name not in types:
+    if definition.table or definition.valid is not None or definition.width != 1 or name not in types:
         return None
     if types[name] not in (TIMESTAMP, TIMESTAMP_NTZ, BIGINT, INT) or not all(map(_can_prepare, lanes)):
         return None
@@ -204,15 +204,14 @@ def _is_same(stored: pa.DataType | None, declared: pa.DataType) -> bool:
 
 
 def _read(part: Part, schema: Schema, wanted: Sequence[int], ordered: bool) -> Frame:
-    """The wanted columns of the scan, and `ts`."""
+    """The wanted columns of the scan, `ts`, and where rows are ordered `o0`."""
     time = len(schema) - 1
-    names = {c: schema[c].name for c in {*wanted, time}}
-    with pq.ParquetFile(part.path) as file:
-        table = file.read_row_groups([g.number for g in part.groups], [*names.values()], use_threads=False)
-    table = table.select([*names.values()]).rename_columns([f"c{i}" for i in range(len(names))])
-    frame = from_arrow(table, tuple(schema[c] for c in names))
-    frame = frame.rename({f"c{i}": f"k{c}" for i, c in enumerate(names)})
-    frame = frame.rename({f"k{c}": f"c{c}" for c in names})
+    columns = sorted({*wanted, time})
+    source = pl.scan_parquet(part.path, glob=False, hive_partitioning=False)
+    file = source.select(pl.col(schema[c].name).alias(f"c{c}") for c in columns)
+    frame = pl.concat([file.slice(g.before, g.rows).collect() for g in part.groups])
+    types = {f"c{c}": dtype(schema[c].type) for c in columns}
+    frame = normalized(frame.cast({c: t for c, t in types.items() if frame.schema[c] != t}))
     extra = [pl.col(f"c{time}").to_physical().cast(pl.Int64).alias("ts")]
     if ordered:
         places = [pl.int_range(g.before, g.before + g.rows, eager=True) for g in part.groups]
