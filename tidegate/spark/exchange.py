@@ -197,26 +197,24 @@ def enter(
     if single:
         names = _text(feeds[0].name)
     message = f"to_json(named_struct('kind', 'refused', 'source', {names}, 'reason', {reason}, 'raw', raw))"
-    fan = {f.tag: [lane.number for lane in f.lanes] for f in feeds}
-    if all(len(numbers) == 1 for numbers in fan.values()):
-        chosen = _case("source", {tag: str(numbers[0]) for tag, numbers in fan.items()}, single)
-        tagged = frame.withColumn(
-            "lane", F.expr(f"CASE WHEN {reason} IS NOT NULL THEN {MESSAGE} ELSE {chosen} END")
-        )
-    else:
-        arrays = {tag: f"array({', '.join(map(str, numbers))})" for tag, numbers in fan.items()}
-        chosen = _case("source", arrays, single)
-        every = f"CASE WHEN {reason} IS NOT NULL THEN array({MESSAGE}) ELSE {chosen} END"
-        tagged = frame.withColumn("lane", F.explode(F.expr(every)))
     lanes = [(f, lane) for f in feeds for lane in f.lanes]
     tests = {
         lane.number: " AND ".join(f"({_sql(p, f.columns)})" for p in _rows(lane).predicates) or "true"
         for f, lane in lanes
     }
-    if any(test != "true" for test in tests.values()):
-        alone = len(lanes) == 1
-        condition = _case("lane", tests, alone)
-        tagged = tagged.filter(F.expr(f"lane = {MESSAGE} OR {condition}"))
+    fan = {f.tag: [lane.number for lane in f.lanes] for f in feeds}
+    if all(len(numbers) == 1 for numbers in fan.values()):
+        chosen = _case("source", {tag: str(numbers[0]) for tag, numbers in fan.items()})
+        tagged = frame.withColumn(
+            "lane", F.expr(f"CASE WHEN {reason} IS NOT NULL THEN {MESSAGE} ELSE {chosen} END")
+        )
+        if any(test != "true" for test in tests.values()):
+            tagged = tagged.filter(F.expr(f"lane = {MESSAGE} OR {_case('lane', tests)}"))
+    else:
+        # A row is copied only for the lanes that want it: testing the copies would cost the square of the lanes.
+        chosen = _case("source", {tag: _wanted(numbers, tests) for tag, numbers in fan.items()})
+        every = f"CASE WHEN {reason} IS NOT NULL THEN array({MESSAGE}) ELSE {chosen} END"
+        tagged = frame.withColumn("lane", F.explode(F.expr(every)))
     values: dict[str, str] = {
         "lane": "lane",
         "meta": f"CASE WHEN lane = {MESSAGE} THEN {message} END",
@@ -224,20 +222,19 @@ def enter(
     }
     values |= {"te": "te", "n": "1L", "o0": "o0", "o1": "o1", "o2": "o2"}
     places = {}
+    slots: dict[str, dict[int, str]] = {}
     for f, lane in lanes:
         places[lane.number] = _target(lane, partitions, lambda e, f=f: _sql(e, f.columns))  # type: ignore[misc]
         for column, slot in zip(lane.columns, boundary.places[lane.number], strict=True):
             text = _sql(_rows(lane).expressions[column], f.columns)
-            values.setdefault(f"s{slot}", "")
-            values[f"s{slot}"] += f" WHEN {lane.number} THEN {text}"
-    targets = _case("lane", places, len(lanes) == 1)
-    selected = []
-    for name, type_ in boundary.columns:
-        text = targets if name == "p" else values.get(name, "NULL")
-        if name.startswith("s"):
-            # A late row may be one that the predicate would have kept from the expression.
-            text = _slot_text(text, len(lanes) == 1 and late is None)
-        selected.append(F.expr(f"CAST({text} AS {type_})").alias(name))
+            slots.setdefault(f"s{slot}", {})[lane.number] = text
+    # A late row may be one that the predicate would have kept from the expression.
+    guarded = len(lanes) > 1 or late is not None
+    values |= {slot: _case("lane", texts, guarded) for slot, texts in slots.items()}
+    values["p"] = _case("lane", places)
+    selected = [
+        F.expr(f"CAST({values.get(name, 'NULL')} AS {type_})").alias(name) for name, type_ in boundary.columns
+    ]
     entered = tagged.select(*selected)
     return _broadcast(entered, [lane for _, lane in lanes], partitions)
 
@@ -326,16 +323,34 @@ def _sql(expression: exp.Expression, names: Sequence[str]) -> str:
     return renamed.sql(dialect="spark")
 
 
-def _case(column: str, values: Mapping[int, str], alone: bool) -> str:
-    if alone or len(set(values.values())) == 1:
-        return next(iter(values.values()), "NULL")
-    return f"CASE {column} " + " ".join(f"WHEN {k} THEN {v}" for k, v in values.items()) + " END"
+def _wanted(numbers: Sequence[int], tests: Mapping[int, str]) -> str:
+    """The array of the lanes that want a row.
+
+    >>> _wanted([3, 5], {3: "true", 5: "(x > 1)"})
+    'array_compact(array(3, CASE WHEN (x > 1) THEN 5 END))'
+    """
+    entries = [str(n) if tests[n] == "true" else f"CASE WHEN {tests[n]} THEN {n} END" for n in numbers]
+    listed = f"array({', '.join(entries)})"
+    return listed if all(tests[n] == "true" for n in numbers) else f"array_compact({listed})"
 
 
-def _slot_text(whens: str, alone: bool) -> str:
-    if whens == "NULL":
-        return whens
-    return whens.split(" THEN ", 1)[1] if alone else f"CASE lane{whens} END"
+def _case(column: str, values: Mapping[int, str], guarded: bool = False) -> str:
+    """The value for each number in a column; numbers that share a value are looked up at once, however many they are.
+
+    `guarded`: where the column holds another number, the value is not computed.
+
+    >>> _case("lane", {0: "x", 1: "y", 2: "x"})
+    'CASE WHEN lane IN (0, 2) THEN x WHEN lane IN (1) THEN y END'
+    >>> _case("lane", {0: "x", 2: "x"}), _case("lane", {0: "x", 2: "x"}, guarded=True)
+    ('x', 'CASE WHEN lane IN (0, 2) THEN x END')
+    """
+    groups: dict[str, list[str]] = {}
+    for number, value in values.items():
+        groups.setdefault(value, []).append(str(number))
+    if len(groups) < 2 and not guarded:
+        return next(iter(groups), "NULL")
+    whens = (f"WHEN {column} IN ({', '.join(numbers)}) THEN {value}" for value, numbers in groups.items())
+    return f"CASE {' '.join(whens)} END"
 
 
 def _text(value: str) -> str:
