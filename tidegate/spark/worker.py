@@ -6,6 +6,7 @@ counts until the driver's manifest names it. Every file name is new, so an attem
 
 from __future__ import annotations
 
+import io
 import json
 import time
 import uuid
@@ -102,20 +103,22 @@ def _fresh(node: Node, memo: dict[int, Node]) -> Node:
 
 
 @dataclass(frozen=True)
-class _Unpacked:
+class Unpacked:
+    """A plan in a worker, with the program of each stage."""
+
     plan: Plan
     programs: Mapping[int, Program]
 
 
-_plans: dict[str, _Unpacked] = {}
+_plans: dict[str, Unpacked] = {}
 
 
-def _unpack(packed: PackedPlan) -> _Unpacked:
+def unpack(packed: PackedPlan) -> Unpacked:
     found = _plans.get(packed.identity)
     if found is None:
         plan: Plan = cloudpickle.loads(packed.data)
         programs = {s.number: compile_plans(s.outputs, plan.functions) for s in plan.stages}
-        found = _Unpacked(plan, programs)
+        found = Unpacked(plan, programs)
         while len(_plans) > 4:
             del _plans[next(iter(_plans))]
         _plans[packed.identity] = found
@@ -138,7 +141,7 @@ class WaveTask:
     def _on_splits(
         self, reading: Reading, partition: int, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        lanes = _unpack(self.epoch.plan).plan.lanes
+        lanes = unpack(self.epoch.plan).plan.lanes
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 read: dict[int, list[Frame]] = {}
@@ -157,7 +160,7 @@ class ReadTask:
         self.reading = reading
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        plan = _unpack(self.epoch.plan).plan
+        plan = unpack(self.epoch.plan).plan
         first = plan.boundaries[0]
         partition = _partition()
         for batch in batches:
@@ -183,7 +186,7 @@ def run_wave(
     `read` are rows of sources, by lane, that did not come through an exchange.
     """
     started = time.perf_counter()
-    unpacked = _unpack(epoch.plan)
+    unpacked = unpack(epoch.plan)
     plan = unpacked.plan
     boundary = plan.boundaries[epoch.wave - 1]
     after = plan.boundaries[epoch.wave] if epoch.wave < len(plan.boundaries) else None
@@ -342,18 +345,7 @@ def _count(tables: Mapping[str, Mapping[str, Frame]]) -> int:
 
 def _write_result(epoch: Epoch, query: str, partition: int, chunk: Frame) -> dict[str, Any]:
     name = f"results/{query}/{epoch.number:08d}-{partition}-{uuid.uuid4().hex[:12]}.parquet"
-    rows = to_arrow(chunk)
-    sink = pa.BufferOutputStream()
-    texts = [f.name for f in rows.schema if pa.types.is_large_string(f.type) or pa.types.is_string(f.type)]
-    pq.write_table(
-        rows,
-        sink,
-        compression="snappy",
-        use_dictionary=texts,
-        write_statistics=["ts", "te"],
-        store_schema=False,
-    )
-    epoch.storage.write(name, sink.getvalue())
+    epoch.storage.write(name, _parquet(chunk))
     return {
         "query": query,
         "file": name,
@@ -364,6 +356,24 @@ def _write_result(epoch: Epoch, query: str, partition: int, chunk: Frame) -> dic
         "max_ts": chunk["ts"].max(),
         "max_te": chunk["te"].max(),
     }
+
+
+def _parquet(chunk: Frame) -> Any:
+    if pl.String in chunk.dtypes:
+        # Polars writes texts from where they are and knows which repeat; for numbers alone Arrow is faster.
+        sink = io.BytesIO()
+        chunk.write_parquet(sink, compression="snappy", statistics=False)
+        return pa.py_buffer(sink.getbuffer())
+    buffer = pa.BufferOutputStream()
+    pq.write_table(
+        to_arrow(chunk),
+        buffer,
+        compression="snappy",
+        use_dictionary=False,
+        write_statistics=["ts", "te"],
+        store_schema=False,
+    )
+    return buffer.getvalue()
 
 
 def _quarantine(epoch: Epoch, partition: int, refused: Sequence[str]) -> dict[str, Any]:
@@ -528,8 +538,7 @@ def _send(
     elif lane.input.key is None:
         parts = [(partition % partitions, rows)]
     else:
-        # Stages without a key spread over the partitions by their number.
-        parts = [(lane.stage % partitions, rows)]
+        parts = [(lane.input.home % partitions, rows)]
     for p, part in parts:
         for block in pack_rows(part):
             values = {"p": pa.array([p], pa.int32()), "block": pa.array([block], pa.binary())}
