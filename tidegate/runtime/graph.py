@@ -28,10 +28,10 @@ from tidegate.runtime.jobs import Group, Job, Physical, physical, source_names
 from tidegate.runtime.merging import FILES, merged
 from tidegate.runtime.results import Result
 from tidegate.runtime.state import Ledger, Manifest, SourceProgress, after
-from tidegate.spark.exchange import Feed
+from tidegate.spark.exchange import Feed, Lane
 from tidegate.spark.outsourcing import outsource
 from tidegate.spark.sinks import Sink
-from tidegate.spark.sources import RawStream, read_recorded
+from tidegate.spark.sources import RawStream, Shape, read_recorded
 from tidegate.spark.storage import Storage
 from tidegate.spark.typing import ask_spark
 from tidegate.time import MAX, MIN, add
@@ -56,11 +56,17 @@ class Query:
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows that came: one frame, in which `source` tells the streams apart and `columns` names what is theirs."""
+    """Rows that came: one frame, in which `source` tells the streams apart and shapes say what is theirs."""
 
     frame: DataFrame
     tags: Mapping[str, int]
-    columns: Mapping[str, tuple[str, ...]]
+    shapes: Mapping[str, Shape]
+
+    def feed(self, name: str, lanes: Sequence[Lane]) -> Feed:
+        shape = self.shapes[name]
+        return Feed(
+            name, self.tags[name], shape.columns, tuple(lanes), shape.ts, shape.te, shape.bad, shape.raw
+        )
 
 
 @dataclass
@@ -298,20 +304,15 @@ class LiveGraph:
         if batch is not None and names:
             observed = Observation()
             frame = batch.frame.observe(observed, *_observed(batch, names))
-            feeds = [job.feed(n, graph.lanes_from(n), batch.columns[n], batch.tags[n]) for n in names]
-            frames.append(self._entered(job, frame, feeds, before))
+            # The heartbeat, and streams that no query reads any more, end here.
+            frame = frame.filter(f"source IN ({', '.join(str(batch.tags[n]) for n in names)})")
+            feeds = [batch.feed(n, graph.lanes_from(n)) for n in names]
+            frames.append(job.enter(frame, feeds, None if before.upto == MIN else before.upto))
         frames += self._tables(job, before)
         messages = job.run(frames)
         found = observed.get if observed is not None else {}
         seen = {n: (found[f"newest_{batch.tags[n]}"], found[f"rows_{batch.tags[n]}"]) for n in names if batch}
         return seen, messages
-
-    def _entered(self, job: Job, frame: DataFrame, feeds: Sequence[Feed], before: Manifest) -> DataFrame:
-        late = None if before.upto == MIN else f"ts < {before.upto}L"
-        if len(feeds) > 1 or "source" in frame.columns:
-            tags = ", ".join(str(f.tag) for f in feeds)
-            frame = frame.filter(f"source IN ({tags})")
-        return job.enter(frame, feeds, late)
 
     def _tables(self, job: Job, before: Manifest) -> list[DataFrame]:
         """Tables, and the one row without columns: read once, in the first epoch of a query."""
@@ -422,13 +423,12 @@ class LiveGraph:
 
 
 def combine(streams: Sequence[RawStream]) -> Batch:
-    """Several sources as one frame: each row tagged with its source, columns shared by type."""
+    """Several sources as one frame: each row tagged with its source, given columns shared by type."""
     slots: list[str] = []
     places: list[list[int]] = []
     for stream in streams:
         taken: list[int] = []
-        for i in range(len(stream.definition.scan.schema)):
-            type_ = stream.frame.schema[f"c{i}"].dataType.simpleString()
+        for type_ in stream.types:
             place = next((k for k, t in enumerate(slots) if t == type_ and k not in taken), len(slots))
             if place == len(slots):
                 slots.append(type_)
@@ -436,28 +436,29 @@ def combine(streams: Sequence[RawStream]) -> Batch:
         places.append(taken)
     united: DataFrame | None = None
     for tag, (stream, taken) in enumerate(zip(streams, places, strict=True)):
-        columns: list[Column] = [F.lit(tag).alias("source")]
-        for k, type_ in enumerate(slots):
-            value = F.col(f"c{taken.index(k)}") if k in taken else F.lit(None).cast(type_)
-            columns.append(value.alias(f"x{k}"))
-        rows = stream.frame.select(*columns, "ts", "te", "o0", "o1", "o2", "bad", "raw")
+        values = [f"g{taken.index(k)}" if k in taken else f"CAST(NULL AS {t})" for k, t in enumerate(slots)]
+        columns = [f"{value} AS x{k}" for k, value in enumerate(values)]
+        rows = stream.given.selectExpr(f"{tag} AS source", *columns, "o0", "o1", "o2")
         united = rows if united is None else united.unionAll(rows)
     assert united is not None
     names = [s.definition.name for s in streams]
     return Batch(
         united,
         {n: i for i, n in enumerate(names)},
-        {n: tuple(f"x{k}" for k in taken) for n, taken in zip(names, places, strict=True)},
+        {
+            s.definition.name: s.shape([f"x{k}" for k in taken])
+            for s, taken in zip(streams, places, strict=True)
+        },
     )
 
 
 def _observed(batch: Batch, names: Sequence[str]) -> list[Column]:
     found = []
     for name in names:
-        tag = batch.tags[name]
-        mine = (F.col("source") == tag) & F.col("bad").isNull()
-        found.append(F.max(F.when(mine, F.col("ts"))).alias(f"newest_{tag}"))
-        found.append(F.count(F.when(F.col("source") == tag, F.lit(1))).alias(f"rows_{tag}"))
+        tag, shape = batch.tags[name], batch.shapes[name]
+        good = f"source = {tag} AND {shape.bad} IS NULL"
+        found.append(F.expr(f"max(CASE WHEN {good} THEN {shape.ts} END) AS newest_{tag}"))
+        found.append(F.expr(f"count(CASE WHEN source = {tag} THEN 1 END) AS rows_{tag}"))
     return found
 
 

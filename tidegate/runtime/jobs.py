@@ -16,7 +16,17 @@ from tidegate.algebra.operators import Node, Scan
 from tidegate.errors import Diagnostic, Kind
 from tidegate.runtime.faults import reach
 from tidegate.spark.columnar import Reading
-from tidegate.spark.exchange import Boundary, Feed, Lane, boundaries, enter, hand_over, lanes_of, one_row
+from tidegate.spark.exchange import (
+    Boundary,
+    Feed,
+    Lane,
+    boundaries,
+    enter,
+    hand_over,
+    lanes_of,
+    one_row,
+    tick,
+)
 from tidegate.spark.planning import plan_stages
 from tidegate.spark.stages import SourceRows, Stage, StageInput, StageRows, describe
 from tidegate.spark.storage import Storage
@@ -115,36 +125,33 @@ class Job:
     keep_state: bool = True
     hold: bool = True
 
-    def enter(self, frame: DataFrame, feeds: Sequence[Feed], late: str | None = None) -> DataFrame:
+    def enter(self, frame: DataFrame, feeds: Sequence[Feed], late: int | None = None) -> DataFrame:
         return enter(frame, feeds, self.physical.boundaries[0], self.partitions, late)
 
     def one_row(self, lanes: Sequence[Lane]) -> DataFrame:
         return one_row(self.spark, lanes, self.physical.boundaries[0], self.partitions)
 
-    def feed(
-        self, name: str, lanes: Sequence[Lane], columns: Sequence[str] | None = None, tag: int = 0
-    ) -> Feed:
-        """A source with its columns `c0`, … or under other names."""
+    def feed(self, name: str, lanes: Sequence[Lane]) -> Feed:
+        """A source whose frame has its columns as `c0`, …"""
         origin = lanes[0].input.origin
         assert isinstance(origin, SourceRows)
         assert origin.scan is not None
-        names = (
-            tuple(columns) if columns is not None else tuple(f"c{i}" for i in range(len(origin.scan.schema)))
-        )
-        return Feed(name, tag, names, tuple(lanes))
+        return Feed(name, 0, tuple(f"c{i}" for i in range(len(origin.scan.schema))), tuple(lanes))
 
     def run(self, frames: Sequence[DataFrame], reading: Reading | None = None) -> list[dict[str, Any]]:
         """Run the epoch on the union of the frames and what is read as columns; the messages of all tasks."""
         if not self.physical.stages:
             return []
+        first = self.physical.boundaries[0]
         if reading is not None and reading.splits:
-            first = self.physical.boundaries[0]
             splits = self.spark.range(0, len(reading.splits), 1, len(reading.splits))
             if not frames and not self.logs and self.physical.waves == 1 and self._stays(first):
                 return self._collected(splits.mapInArrow(WaveTask(self._epoch(1), reading), MESSAGES))
             frames = [*frames, splits.mapInArrow(ReadTask(self._epoch(1), reading), first.ddl)]
         # Spark plans no task for rows that it knows to be empty; where there is state, time must pass all the same.
-        frame, *others = [*frames, self._tick()] if self.logs or not frames else frames
+        if self.logs or not frames:
+            frames = [*frames, tick(self.spark, first, self.partitions)]
+        frame, *others = frames
         for other in others:
             frame = frame.unionAll(other)
         for boundary in self.physical.boundaries:
@@ -168,13 +175,6 @@ class Job:
     def _stays(self, boundary: Boundary) -> bool:
         """Whether rows can be worked on where they are read: no stage cares, and nothing is kept."""
         return not self.keep_state and not self.hold and all(x.input.key is None for x in boundary.lanes)
-
-    def _tick(self) -> DataFrame:
-        """No rows, but time passes: every partition runs."""
-        boundary = self.physical.boundaries[0]
-        values = {"lane": "-1", "p": "id"}
-        columns = [F.expr(f"CAST({values.get(n, 'NULL')} AS {t})").alias(n) for n, t in boundary.columns]
-        return self.spark.range(0, self.partitions, 1, 1).select(*columns)
 
     def _epoch(self, wave: int) -> Epoch:
         return Epoch(

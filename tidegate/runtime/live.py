@@ -22,7 +22,7 @@ from tidegate.errors import Diagnostic
 from tidegate.runtime.graph import Batch, LiveGraph, Query, combine
 from tidegate.runtime.results import Result
 from tidegate.spark.sinks import Sink
-from tidegate.spark.sources import RawStream, arrow_rows, numbered, read_live
+from tidegate.spark.sources import RawStream, arrow_rows, read_live
 
 _HEARTBEAT = -1
 
@@ -164,7 +164,7 @@ class LiveRun:
         with self.graph.lock:
             if self._stopping:
                 raise RuntimeError("the run is being stopped")
-            batch = None if layout is None else Batch(numbered(frame), layout.tags, layout.columns)
+            batch = None if layout is None else Batch(frame, layout.tags, layout.shapes)
             self.graph.epoch(batch, number)
 
     def _source(self, name: str) -> RawStream:

@@ -91,6 +91,10 @@ def _settings(master: str, verbose: bool) -> dict[str, str]:
         # One batch per task: kernels want whole columns, and every batch crosses the border on its own.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "2000000",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 30),
+        # Rows that a program hands in go to tasks as they are; the optimizer would work on them one by one in the driver.
+        "spark.sql.execution.arrow.localRelationThreshold": "0",
+        # The place in Python of every column object, noted in Java: most of the cost of building a small query.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.numRecentProgressUpdates": "10",
     }

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from sqlglot import exp
 
 from tidegate.algebra.expressions import index_of, references, substitute
@@ -175,52 +174,56 @@ def _expressions(made: StageRows) -> tuple[exp.Expression, ...]:
 
 @dataclass(frozen=True)
 class Feed:
-    """A source as it appears in a frame: the names of its scan's columns there, and the lanes it feeds."""
+    """A source as it appears in a frame: its scan's columns and what is known of a row, as texts, and the lanes it feeds."""
 
     name: str
     tag: int
     columns: tuple[str, ...]
     lanes: tuple[Lane, ...]
+    ts: str = "ts"
+    te: str = "te"
+    bad: str = "bad"
+    raw: str = "raw"
 
 
 def enter(
-    frame: DataFrame, feeds: Sequence[Feed], boundary: Boundary, partitions: int, late: str | None = None
+    frame: DataFrame, feeds: Sequence[Feed], boundary: Boundary, partitions: int, late: int | None = None
 ) -> DataFrame:
     """Rows of sources as the union in front of wave 1, in one pass over the frame.
 
-    `frame` has the sources' columns, `ts`, `te`, `o0`, `o1`, `o2`, `bad`, `raw` and, with several feeds, `source`. `late` is a
-    condition under which a row comes later than promised. Such rows and bad ones become messages.
+    `frame` has the columns that the feeds' texts read, `o0`, `o1`, `o2` and, with several feeds, `source`. Rows before `late`
+    come later than promised. Such rows and bad ones become messages. A row without a position gets its place in the frame.
     """
-    single = len(feeds) == 1
-    reason = "bad" if late is None else f"coalesce(bad, CASE WHEN {late} THEN 'later than promised' END)"
-    names = "CASE source " + " ".join(f"WHEN {f.tag} THEN {_text(f.name)}" for f in feeds) + " END"
-    if single:
-        names = _text(feeds[0].name)
-    message = f"to_json(named_struct('kind', 'refused', 'source', {names}, 'reason', {reason}, 'raw', raw))"
+    ts, te, bad, raw = (
+        _case("source", {f.tag: text for f, text in zip(feeds, texts, strict=True)})
+        for texts in zip(*((f.ts, f.te, f.bad, f.raw) for f in feeds), strict=True)
+    )
+    reason = bad if late is None else f"coalesce({bad}, {_late(ts, bad, late)})"
     lanes = [(f, lane) for f in feeds for lane in f.lanes]
     tests = {
         lane.number: " AND ".join(f"({_sql(p, f.columns)})" for p in _rows(lane).predicates) or "true"
         for f, lane in lanes
     }
     fan = {f.tag: [lane.number for lane in f.lanes] for f in feeds}
+    positions = ["coalesce(o2, monotonically_increasing_id()) AS position"] if boundary.order else []
     if all(len(numbers) == 1 for numbers in fan.values()):
         chosen = _case("source", {tag: str(numbers[0]) for tag, numbers in fan.items()})
-        tagged = frame.withColumn(
-            "lane", F.expr(f"CASE WHEN {reason} IS NOT NULL THEN {MESSAGE} ELSE {chosen} END")
+        tagged = frame.selectExpr(
+            "*", *positions, f"CASE WHEN {reason} IS NOT NULL THEN {MESSAGE} ELSE {chosen} END AS lane"
         )
         if any(test != "true" for test in tests.values()):
-            tagged = tagged.filter(F.expr(f"lane = {MESSAGE} OR {_case('lane', tests)}"))
+            tagged = tagged.filter(f"lane = {MESSAGE} OR {_case('lane', tests)}")
     else:
         # A row is copied only for the lanes that want it: testing the copies would cost the square of the lanes.
         chosen = _case("source", {tag: _wanted(numbers, tests) for tag, numbers in fan.items()})
         every = f"CASE WHEN {reason} IS NOT NULL THEN array({MESSAGE}) ELSE {chosen} END"
-        tagged = frame.withColumn("lane", F.explode(F.expr(every)))
-    values: dict[str, str] = {
-        "lane": "lane",
-        "meta": f"CASE WHEN lane = {MESSAGE} THEN {message} END",
-        "ts": "ts",
-    }
-    values |= {"te": "te", "n": "1L", "o0": "o0", "o1": "o1", "o2": "o2"}
+        tagged = frame.selectExpr("*", *positions, f"explode({every}) AS lane")
+    source = _case("source", {f.tag: _text(f.name) for f in feeds})
+    message = (
+        f"to_json(named_struct('kind', 'refused', 'source', {source}, 'reason', {reason}, 'raw', {raw}))"
+    )
+    values = {"lane": "lane", "meta": f"CASE WHEN lane = {MESSAGE} THEN {message} END", "ts": ts, "te": te}
+    values |= {"n": "1L", "o0": "o0", "o1": "o1", "o2": "position"}
     places = {}
     slots: dict[str, dict[int, str]] = {}
     for f, lane in lanes:
@@ -232,21 +235,41 @@ def enter(
     guarded = len(lanes) > 1 or late is not None
     values |= {slot: _case("lane", texts, guarded) for slot, texts in slots.items()}
     values["p"] = _case("lane", places)
-    selected = [
-        F.expr(f"CAST({values.get(name, 'NULL')} AS {type_})").alias(name) for name, type_ in boundary.columns
-    ]
-    entered = tagged.select(*selected)
-    return _broadcast(entered, [lane for _, lane in lanes], partitions)
+    entered = tagged.selectExpr(*_selected(boundary, values))
+    return _broadcast(entered, boundary, [lane for _, lane in lanes], partitions)
+
+
+def _selected(boundary: Boundary, values: Mapping[str, str]) -> list[str]:
+    """The union's columns, of some texts by name; the others are NULL.
+
+    Texts, because each column object costs several calls into Java, and an epoch is built of them.
+    """
+    return [f"CAST({values.get(name, 'NULL')} AS {type_}) AS {name}" for name, type_ in boundary.columns]
+
+
+def _late(ts: str, bad: str, late: int) -> str:
+    """The reason why a row comes too late, or NULL.
+
+    Spark compiles an epoch's code anew where a number in it differs from the last epoch's. A text is handed to the code instead,
+    and beside a column it is not taken for a constant.
+    """
+    return f"CASE WHEN {ts} < try_cast(coalesce({bad}, '{late}') AS BIGINT) THEN 'later than promised' END"
 
 
 def one_row(spark: SparkSession, lanes: Sequence[Lane], boundary: Boundary, partitions: int) -> DataFrame:
     """The row of `OneRow`, for each lane that reads it."""
     numbers = ", ".join(str(lane.number) for lane in lanes)
-    frame = spark.range(1).select(F.explode(F.expr(f"array({numbers})")).alias("lane"))
-    values = {"lane": "lane", "p": "0", "ts": str(MIN) + "L", "te": str(MAX) + "L", "n": "1L"}
-    values["ts"] = "(-9223372036854775807L - 1L)"
-    selected = [F.expr(f"CAST({values.get(n, 'NULL')} AS {t})").alias(n) for n, t in boundary.columns]
-    return _broadcast(frame.select(*selected), lanes, partitions)
+    frame = spark.range(1).selectExpr(f"explode(array({numbers})) AS lane")
+    values = {"lane": "lane", "p": "0", "te": f"{MAX}L", "n": "1L"}
+    # Spark reads MIN itself as the negation of a number that is too large.
+    values["ts"] = f"({MIN + 1}L - 1L)"
+    return _broadcast(frame.selectExpr(*_selected(boundary, values)), boundary, lanes, partitions)
+
+
+def tick(spark: SparkSession, boundary: Boundary, partitions: int) -> DataFrame:
+    """No rows, but time passes: every partition runs."""
+    values = {"lane": str(MESSAGE), "p": "id"}
+    return spark.range(0, partitions, 1, 1).selectExpr(*_selected(boundary, values))
 
 
 def hand_over(frame: DataFrame, boundary: Boundary, partitions: int) -> DataFrame:
@@ -260,8 +283,10 @@ def hand_over(frame: DataFrame, boundary: Boundary, partitions: int) -> DataFram
         places[lane.number] = _target(lane, partitions, lambda e, names=names: _sql(e, names))  # type: ignore[misc]
     if places:
         text = " ".join(f"WHEN {number} THEN {place}" for number, place in places.items())
-        frame = frame.withColumn("p", F.expr(f"CAST(CASE lane {text} ELSE coalesce(p, 0) END AS INT)"))
-    return _broadcast(frame, fresh, partitions)
+        same = {name: name for name, _ in boundary.columns}
+        place = f"CASE lane {text} ELSE coalesce(p, 0) END"
+        frame = frame.selectExpr(*_selected(boundary, same | {"p": place}))
+    return _broadcast(frame, boundary, fresh, partitions)
 
 
 def _mapped(frame: DataFrame, lanes: Sequence[Lane], boundary: Boundary) -> DataFrame:
@@ -278,22 +303,21 @@ def _mapped(frame: DataFrame, lanes: Sequence[Lane], boundary: Boundary) -> Data
                 whens[slot] = whens.get(slot, "") + f" WHEN {lane.number} THEN {text}"
     if not whens:
         return frame
-    types = dict(boundary.columns)
-    values = {
-        f"s{slot}": f"CAST(CASE lane{w} ELSE s{slot} END AS {types[f's{slot}']})" for slot, w in whens.items()
-    }
-    return frame.select(*(F.expr(values.get(c, c)).alias(c) for c in frame.columns))
+    values = {name: name for name, _ in boundary.columns}
+    values |= {f"s{slot}": f"CASE lane{w} ELSE s{slot} END" for slot, w in whens.items()}
+    return frame.selectExpr(*_selected(boundary, values))
 
 
-def _broadcast(frame: DataFrame, lanes: Sequence[Lane], partitions: int) -> DataFrame:
+def _broadcast(frame: DataFrame, boundary: Boundary, lanes: Sequence[Lane], partitions: int) -> DataFrame:
     everywhere = [str(x.number) for x in lanes if x.input.broadcast]
     if not everywhere or partitions == 1:
         return frame
-    others = [c for c in frame.columns if c != "p"]
+    names = [name for name, _ in boundary.columns]
+    others = [name for name in names if name != "p"]
     copies = (
         f"CASE WHEN lane IN ({', '.join(everywhere)}) THEN sequence(0, {partitions - 1}) ELSE array(p) END"
     )
-    return frame.select(*others, F.explode(F.expr(copies)).alias("p")).select(*frame.columns)
+    return frame.selectExpr(*others, f"explode({copies}) AS p").select(*names)
 
 
 def _target(lane: Lane, partitions: int, sql: Callable[[exp.Expression], str]) -> str:

@@ -1,7 +1,9 @@
 """Sources: a stream's definition becomes a DataFrame of its raw rows (SPEC sections 2 and 8).
 
 A raw frame has the columns `c0`, `c1`, … (those of the definition's scan), `ts` (BIGINT ticks), `te` where rows carry their validity, the order of arrival `o0`, `o1`, `o2`, and for rows that
-cannot be read `bad` (the reason) with `raw` (their text). Columns that a query does not use are never read.
+cannot be read `bad` (the reason) with `raw` (their text). Columns that a query does not use are never read. It is made of
+the **given** columns, as the source delivers them, by SQL texts: a live batch is shaped after it was cut off from its stream,
+so that the text of a row is made only where the row is refused. Texts, because each column object costs several calls into Java.
 
 Arrival order within a batch is (path, offset of the block, position in it) for files, and the position for rows that a
 program hands in: the same for every replay of the batch.
@@ -13,6 +15,7 @@ import csv
 import glob
 import os
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from pyspark.sql.datasource import DataSource
 
 from tidegate.errors import Diagnostic, did_you_mean, unsupported
-from tidegate.language.catalog import ARRIVAL, StreamDefinition
+from tidegate.language.catalog import StreamDefinition
 from tidegate.spark.change_logs import DEBEZIUM, decoded_events
 from tidegate.spark.values import ddl, infer_columns, quote, schema_ddl
 from tidegate.time import MAX, MIN
@@ -40,31 +43,80 @@ _OWN_OPTIONS = ("slack", "idle", "packages")
 
 
 @dataclass(frozen=True)
+class Shape:
+    """What is made of a source's given columns, as SQL texts over them."""
+
+    columns: tuple[str, ...]
+    """The columns of the definition's scan."""
+    ts: str
+    te: str
+    bad: str
+    raw: str
+
+
+@dataclass(frozen=True)
 class RawStream:
-    """A source's rows, and whether each brings its own end."""
+    """A source's rows as it gives them: columns `g0`, … and the order of arrival `o0`, `o1`, `o2`."""
 
     definition: StreamDefinition
-    frame: DataFrame
-    closed: bool
+    given: DataFrame
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    """The given columns' DDL types."""
+
+    @property
+    def frame(self) -> DataFrame:
+        """The raw frame."""
+        shape = self.shape([f"g{i}" for i in range(len(self.names))])
+        made = [f"{text} AS c{i}" for i, text in enumerate(shape.columns)]
+        made += [f"{shape.ts} AS ts", f"{shape.te} AS te", "o0", "o1", "o2"]
+        return self.given.selectExpr(*made, f"{shape.bad} AS bad", f"{shape.raw} AS raw")
+
+    def shape(self, columns: Sequence[str]) -> Shape:
+        """The texts, where the given columns have these names."""
+        definition, names = self.definition, dict(zip(self.names, columns, strict=True))
+        types = {c.name: c.type for c in definition.columns}
+        chosen = [names[c.name] for c in definition.payload]
+        bad, te = "CAST(NULL AS STRING)", "CAST(NULL AS BIGINT)"
+        if definition.table:
+            ts, te = f"({MIN + 1}L - 1L)", f"{MAX}L"
+        elif definition.valid is not None:
+            ts, end = (_ticks(names[name], types[name]) for name in definition.valid)
+            te = f"coalesce({end}, {MAX}L)"
+            bad = f"CASE WHEN {te} <= {ts} THEN 'the row ends before it begins' END"
+        else:
+            time = str(definition.time_column)
+            ts = _ticks(names[time], types.get(time, TIMESTAMP))
+        if not definition.table:
+            bad = f"CASE WHEN {ts} IS NULL THEN 'the time is NULL' ELSE {bad} END"
+            chosen.append(names[definition.scan.schema[-1].name])
+        fields = [f"{names[c.name]} AS {quote(c.name)}" for c in definition.columns if c.name in names]
+        raw = f"to_json(struct({', '.join(fields)}))"
+        if _CORRUPT in names:
+            bad = f"CASE WHEN {names[_CORRUPT]} IS NOT NULL THEN 'the row cannot be read' ELSE {bad} END"
+            raw = f"coalesce({names[_CORRUPT]}, {raw})"
+        if _REASON in names:
+            bad = f"coalesce({names[_REASON]}, {bad})"
+        return Shape(tuple(chosen), ts, te, bad, raw)
 
 
 def read_recorded(spark: SparkSession, definition: StreamDefinition, data: Any = None) -> RawStream:
     """All rows of a source; `data` are the rows of a `memory` source."""
     source = definition.source
     if source.function == "memory":
-        return _shape(definition, _memory(spark, definition, data), F.lit(""), F.lit(0), F.col(_POSITION))
+        return _shape(definition, _memory(spark, definition, data), "''", "0", _POSITION)
     if source.function in FILES:
         path = _existing(definition)
         if _is_change_log(definition):
-            return _change_log(spark.read, definition, path, F.monotonically_increasing_id())
+            return _change_log(spark.read, definition, path, _ROW_NUMBER)
         reader = spark.read.format(source.function)
         for name, value in _file_options(definition, path).items():
             reader = reader.option(name, value)
         frame = _load(definition, reader.schema(_file_schema(definition, path)), path)
-        return _shape(definition, frame, *_file_order(), F.monotonically_increasing_id())
+        return _shape(definition, frame, *_FILE_ORDER, _ROW_NUMBER)
     if source.function == "spark":
         frame = _any_format(spark, spark.read, definition)
-        return _shape(definition, frame, F.lit(""), F.lit(0), F.monotonically_increasing_id())
+        return _shape(definition, frame, "''", "0", _ROW_NUMBER)
     if source.function in LIVE_ONLY:
         raise Diagnostic(
             "SOURCE_LIVE",
@@ -81,27 +133,27 @@ def read_live(spark: SparkSession, definition: StreamDefinition, inbox: str | No
     label = "".join(c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in definition.name)
     if source.function == "spark":
         frame = _any_format(spark, spark.readStream.name(label), definition)
-        return _shape(definition, frame, F.lit(""), F.lit(0), _unknown_position())
+        return _shape(definition, frame, "''", "0", _UNKNOWN)
     form = "parquet" if source.function == "memory" else source.function
     reader = spark.readStream.name(label).format(form)
     if source.function == "memory":
         assert inbox is not None
         declared = f"{schema_ddl(definition.columns)}, {_POSITION} BIGINT"
         frame = reader.schema(declared).option("maxFilesPerTrigger", _per_trigger(definition)).load(inbox)
-        return _shape(definition, frame, F.col("_metadata.file_path"), F.lit(0), F.col(_POSITION))
+        return _shape(definition, frame, "_metadata.file_path", "0", _POSITION)
     if source.function in FILES:
         path = _existing(definition)
         if _is_change_log(definition):
-            return _change_log(spark.readStream.name(label), definition, path, _unknown_position())
+            return _change_log(spark.readStream.name(label), definition, path, _UNKNOWN)
         for name, value in _file_options(definition, path).items():
             reader = reader.option(name, value)
         frame = _load(definition, reader.schema(_file_schema(definition, path)), path)
-        return _shape(definition, frame, *_file_order(), _unknown_position())
+        return _shape(definition, frame, *_FILE_ORDER, _UNKNOWN)
     if source.function == "socket":
         host, port, *rest = source.arguments
         text = reader.option("host", str(host)).option("port", str(port)).load()
         frame = _parsed(definition, text, "value", rest[0] if rest else source.option.get("format", "json"))
-        return _shape(definition, frame, F.lit(""), F.lit(0), _unknown_position())
+        return _shape(definition, frame, "''", "0", _UNKNOWN)
     if source.function == "kafka":
         return _kafka(reader, definition)
     if source.function == "rate":
@@ -115,7 +167,7 @@ def read_live(spark: SparkSession, definition: StreamDefinition, inbox: str | No
                 if c.name in given
             )
         )
-        return _shape(definition, shaped, F.lit(""), F.lit(0), _unknown_position())
+        return _shape(definition, shaped, "''", "0", _UNKNOWN)
     raise _unknown(definition)
 
 
@@ -203,7 +255,7 @@ def _kafka(reader: Any, definition: StreamDefinition) -> RawStream:
         ) from problem
     text = frame.select(F.col("value").cast("string").alias("value"), "partition", "offset")
     parsed = _parsed(definition, text, "value", definition.source.option.get("format", "json"))
-    return _shape(definition, parsed, F.lit(""), F.col("partition"), F.col("offset"))
+    return _shape(definition, parsed, "''", "partition", "offset")
 
 
 def _parsed(definition: StreamDefinition, text: DataFrame, column: str, form: str) -> DataFrame:
@@ -228,77 +280,47 @@ def _is_change_log(definition: StreamDefinition) -> bool:
     return definition.source.function == "json" and definition.source.option.get("format") == DEBEZIUM
 
 
-def _change_log(reader: Any, definition: StreamDefinition, path: str, position: Any) -> RawStream:
+def _change_log(reader: Any, definition: StreamDefinition, path: str, position: str) -> RawStream:
     """Files with one change event per line."""
     for name, value in definition.source.options:
         if name not in (*_OWN_OPTIONS, "format"):
             reader = reader.option(name, value)
     lines = _load(definition, reader.format("text"), path)
-    o0, o1 = _file_order()
-    text = lines.select("value", o0.alias("_path"), o1.alias("_block"), position.alias(_POSITION))
+    o0, o1 = _FILE_ORDER
+    chosen = ["value", f"{o0} AS _path", f"{o1} AS _block", f"CAST({position} AS BIGINT) AS {_POSITION}"]
+    text = lines.selectExpr(*chosen)
     frame = _parsed(definition, text, "value", DEBEZIUM)
-    return _shape(definition, frame, F.col("_path"), F.col("_block"), F.col(_POSITION))
+    return _shape(definition, frame, "_path", "_block", _POSITION)
 
 
-def _shape(definition: StreamDefinition, frame: DataFrame, o0: Any, o1: Any, o2: Any) -> RawStream:
-    """The raw frame of a source's rows."""
-    types = {c.name: c.type for c in definition.columns}
-    chosen = [F.col(quote(c.name)).alias(f"c{i}") for i, c in enumerate(definition.payload)]
-    bad = F.lit(None).cast("string")
-    closed = definition.table or definition.valid is not None
-    if definition.table:
-        ts, te = F.lit(MIN), F.lit(MAX)
-    elif definition.valid is not None:
-        start, end = (_ticks(name, types[name]) for name in definition.valid)
-        ts, te = start, F.coalesce(end, F.lit(MAX))
-        bad = F.when(te <= ts, F.lit("the row ends before it begins"))
-    else:
-        name = definition.time_column
-        if name == ARRIVAL and name not in types:
-            ts = F.unix_micros(F.current_timestamp())
-        else:
-            assert name is not None
-            ts = _ticks(name, types[name])
-        te = F.lit(None).cast("bigint")
-    if not definition.table:
-        bad = F.when(ts.isNull(), F.lit("the time is NULL")).otherwise(bad)
-        when = definition.scan.schema[-1]
-        time = F.col(quote(when.name)) if when.name in types else F.timestamp_micros(ts)
-        chosen.append(time.alias(f"c{len(definition.payload)}"))
-    names = [c.name for c in definition.columns if c.name in frame.columns]
-    raw = F.to_json(F.struct(*(F.col(quote(n)) for n in names)))
-    if _CORRUPT in frame.columns:
-        unreadable = F.col(_CORRUPT)
-        bad = F.when(unreadable.isNotNull(), F.lit("the row cannot be read")).otherwise(bad)
-        raw = F.coalesce(unreadable, raw)
-    if _REASON in frame.columns:
-        bad = F.coalesce(F.col(_REASON), bad)
-    order = [o0.cast("string").alias("o0"), o1.cast("bigint").alias("o1"), o2.cast("bigint").alias("o2")]
-    shaped = frame.select(*chosen, ts.alias("ts"), te.alias("te"), *order, bad.alias("bad"), raw.alias("raw"))
-    return RawStream(definition, shaped, closed)
+def _shape(definition: StreamDefinition, frame: DataFrame, o0: str, o1: str, o2: str) -> RawStream:
+    """A source's rows, where texts over its frame tell the order of arrival."""
+    found = frame.columns
+    types = {c.name: ddl(c.type) for c in definition.columns if c.name in found}
+    types |= {name: "STRING" for name in (_CORRUPT, _REASON) if name in found}
+    made = [quote(name) for name in types]
+    time = definition.time_column
+    if time is not None and time not in types:
+        # Spark notes the time of a batch, so that a replay finds the same one.
+        types[time] = "TIMESTAMP"
+        made.append("current_timestamp()")
+    order = [f"CAST({o0} AS STRING) AS o0", f"CAST({o1} AS BIGINT) AS o1", f"CAST({o2} AS BIGINT) AS o2"]
+    given = frame.selectExpr(*(f"{text} AS g{i}" for i, text in enumerate(made)), *order)
+    return RawStream(definition, given, tuple(types), tuple(types.values()))
 
 
-def _ticks(name: str, type_: Any) -> Any:
-    column = F.col(quote(name))
+def _ticks(column: str, type_: Any) -> str:
     if type_ == TIMESTAMP:
-        return F.unix_micros(column)
+        return f"unix_micros({column})"
     if type_ == TIMESTAMP_NTZ:
-        return F.unix_micros(column.cast("timestamp"))
-    return column.cast("bigint")
+        return f"unix_micros(CAST({column} AS TIMESTAMP))"
+    return f"CAST({column} AS BIGINT)"
 
 
-def _file_order() -> tuple[Any, Any]:
-    return F.col("_metadata.file_path"), F.col("_metadata.file_block_start")
-
-
-def _unknown_position() -> Any:
-    """Spark numbers the rows of a batch only once it is one: see `numbered`."""
-    return F.lit(None).cast("bigint")
-
-
-def numbered(batch: DataFrame) -> DataFrame:
-    """A batch of a live source, with the positions that the stream could not know."""
-    return batch.withColumn("o2", F.coalesce(F.col("o2"), F.monotonically_increasing_id()))
+_FILE_ORDER = "_metadata.file_path", "_metadata.file_block_start"
+_ROW_NUMBER = "monotonically_increasing_id()"
+_UNKNOWN = "NULL"
+"""The position of a row in a live batch: Spark numbers rows only once the batch is one (see `exchange.enter`)."""
 
 
 def _file_schema(definition: StreamDefinition, path: str) -> str:
