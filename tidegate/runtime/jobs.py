@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -94,15 +95,19 @@ def physical(groups: Sequence[Group], functions: Mapping[str, Any]) -> Physical:
         for stage in own:
             owners.append(group.label)
             labels.append(f"{group.label}.{stage.number}")
-        stages += [_shifted(s, len(stages)) for s in own]
+        stages += [_shifted(s, len(stages), group.label) for s in own]
     lanes = lanes_of(stages)
     layout = boundaries(lanes)
     plan = Plan(tuple(stages), lanes, layout, functions, tuple(labels))
     return Physical(tuple(stages), lanes, layout, pack(plan), tuple(owners))
 
 
-def _shifted(stage: Stage, by: int) -> Stage:
+def _shifted(stage: Stage, by: int, label: str) -> Stage:
+    # What has no key spreads over the partitions, to where it was, whichever queries come and go.
+    home = zlib.crc32(label.encode()) + stage.number
+
     def moved(entry: StageInput) -> StageInput:
+        entry = replace(entry, home=home)
         if isinstance(entry.origin, StageRows):
             return replace(entry, origin=replace(entry.origin, stage=entry.origin.stage + by))
         return entry
@@ -168,9 +173,9 @@ class Job:
 
     def _collected(self, frame: DataFrame) -> list[dict[str, Any]]:
         reach("before state")
-        collected = _collected(frame)
+        messages = collected(frame)
         reach("after state")
-        return collected
+        return messages
 
     def _stays(self, boundary: Boundary) -> bool:
         """Whether rows can be worked on where they are read: no stage cares, and nothing is kept."""
@@ -191,7 +196,8 @@ class Job:
         )
 
 
-def _collected(frame: DataFrame) -> list[dict[str, Any]]:
+def collected(frame: DataFrame) -> list[dict[str, Any]]:
+    """The messages of all tasks."""
     try:
         return [json.loads(row[0]) for row in frame.collect()]
     except Exception as problem:

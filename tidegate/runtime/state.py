@@ -20,7 +20,7 @@ from tidegate.spark.storage import Storage
 from tidegate.spark.worker import Log
 from tidegate.time import MAX, MIN
 
-FORMAT = 1
+FORMAT = 2
 
 INDEX = "index/results.json"
 

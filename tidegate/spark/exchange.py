@@ -260,7 +260,8 @@ def one_row(spark: SparkSession, lanes: Sequence[Lane], boundary: Boundary, part
     """The row of `OneRow`, for each lane that reads it."""
     numbers = ", ".join(str(lane.number) for lane in lanes)
     frame = spark.range(1).selectExpr(f"explode(array({numbers})) AS lane")
-    values = {"lane": "lane", "p": "0", "te": f"{MAX}L", "n": "1L"}
+    places = {x.number: _target(x, partitions, lambda e: _sql(e, ())) for x in lanes}
+    values = {"lane": "lane", "p": _case("lane", places), "te": f"{MAX}L", "n": "1L"}
     # Spark reads MIN itself as the negation of a number that is too large.
     values["ts"] = f"({MIN + 1}L - 1L)"
     return _broadcast(frame.selectExpr(*_selected(boundary, values)), boundary, lanes, partitions)
@@ -329,8 +330,7 @@ def _target(lane: Lane, partitions: int, sql: Callable[[exp.Expression], str]) -
     if key is None:
         return f"pmod(spark_partition_id(), {partitions})"
     if not key:
-        # Stages without a key spread over the partitions by their number.
-        return str(lane.stage % partitions)
+        return str(lane.input.home % partitions)
     return f"pmod(hash({', '.join(sql(e) for e in key)}), {partitions})"
 
 

@@ -48,7 +48,7 @@ from tidegate.errors import internal, unsupported
 from tidegate.kernels.join import split_predicate
 from tidegate.spark.outsourcing import calls_user, computed_by_spark
 from tidegate.spark.regions import Leaf, Outsourced, Placed, Region, finish
-from tidegate.spark.stages import SourceRows, Stage
+from tidegate.spark.stages import SourceRows, Stage, composed
 from tidegate.types import Schema
 
 
@@ -131,7 +131,7 @@ class _Planner:
             return Placed(node, (only,))
         if only.outsourced is not None:
             below, expressions = only.outsourced.below, only.outsourced.expressions
-            made = tuple(_substituted(e, expressions) for e in node.expressions)
+            made = tuple(composed(e, expressions) for e in node.expressions)
             return Placed(node, (only,), outsourced=Outsourced(below, made))
         return Placed(node, (only,), outsourced=Outsourced(self.rooted(only), node.expressions))
 
@@ -344,10 +344,9 @@ class _Planner:
         rows = self._prepared(node)
         if rows is not None:
             raw = rows.scan is not None and not rows.scan.relation
-            traced = {k: _trace_chain(node, e) for k, e in keys.items()}
-            return self._leaf(Leaf(rows, node.schema, traced, broadcast, raw), region, node)
+            return self._leaf(Leaf(rows, node.schema, dict(keys), broadcast, raw), region, node)
         if isinstance(node, Project):
-            keys = {k: _substituted(e, node.expressions) for k, e in keys.items()}
+            keys = {k: composed(e, node.expressions) for k, e in keys.items()}
         if isinstance(node, Modify):
             keys = {k: substitute(e, lambda i: ref(node.kept[i])) for k, e in keys.items()}
         if isinstance(node, Sync):
@@ -371,15 +370,13 @@ class _Planner:
             below = self._prepared(node.input)
             if below is None or below.scan is None:
                 return None
-            predicate = _substituted(node.predicate, below.expressions)
+            predicate = composed(node.predicate, below.expressions)
             return replace(below, predicates=(*below.predicates, predicate))
         if isinstance(node, Project) and not any(map(self._calls_user, node.expressions)):
             below = self._prepared(node.input)
             if below is None or below.scan is None:
                 return None
-            return replace(
-                below, expressions=tuple(_substituted(e, below.expressions) for e in node.expressions)
-            )
+            return replace(below, expressions=tuple(composed(e, below.expressions) for e in node.expressions))
         return None
 
     def _calls_user(self, expression: exp.Expression) -> bool:
@@ -457,21 +454,3 @@ def _through(node: Node, columns: frozenset[int]) -> frozenset[int]:
 def _plain(expression: exp.Expression) -> frozenset[int]:
     index = index_of(expression)
     return frozenset() if index is None else frozenset({index})
-
-
-def _substituted(expression: exp.Expression, by: Sequence[exp.Expression]) -> exp.Expression:
-    def make(index: int) -> exp.Expression:
-        found = by[index].copy()
-        simple = isinstance(found, exp.Column | exp.Literal | exp.Func | exp.Paren | exp.Cast)
-        return found if simple else exp.paren(found, copy=False)
-
-    return substitute(expression, make)
-
-
-def _trace_chain(node: Node, expression: exp.Expression) -> exp.Expression:
-    """An expression over a chain of filters and projections as one over the scan below."""
-    while isinstance(node, Filter | Project):
-        if isinstance(node, Project):
-            expression = _substituted(expression, node.expressions)
-        node = node.input
-    return expression

@@ -21,6 +21,7 @@ from tidegate.spark.stages import (
     StageInput,
     StageRows,
     collect_needed,
+    composed,
     ordered_leaves,
 )
 from tidegate.types import Schema
@@ -60,10 +61,11 @@ class Leaf:
     origin: SourceRows | Placed
     schema: Schema
     keys: dict[int, exp.Expression]
+    """Class number -> what is exchanged, over the schema's columns."""
     broadcast: bool
     raw: bool
     expressions: tuple[exp.Expression, ...] | None = None
-    """What Spark makes of the rows on their way; keys read the result."""
+    """What Spark makes of the rows on their way."""
 
 
 @dataclass(eq=False)
@@ -149,11 +151,14 @@ def _stage(
             key = ()
         elif not key:
             key = None
+        own = key
+        if key and isinstance(origin, SourceRows):
+            key = tuple(composed(e, origin.expressions) for e in key)
         identity = (origin, key, leaf.broadcast)
         if identity not in inputs:
             name = f"i{len(inputs)}"
             inputs[identity] = StageInput(
-                name, origin, leaf.schema, key, leaf.broadcast, frozenset(), leaf.raw, False
+                name, origin, leaf.schema, key, leaf.broadcast, frozenset(), leaf.raw, False, own
             )
         return Scan(inputs[identity].name, leaf.schema, relation=not leaf.raw)
 
@@ -173,10 +178,10 @@ def _stage(
         ordered |= ordered_leaves(plan)
     finished = []
     for entry in inputs.values():
+        # The key's columns travel: it is computed from the rows as they are exchanged, and from those that are kept.
         used = frozenset(needed.get(entry.name, set()))
+        used |= frozenset(c for e in entry.own_key or () for c in references(e))
         if isinstance(entry.origin, StageRows):
-            # The key is computed from the rows as they are exchanged, so its columns travel, too.
-            used |= frozenset(c for e in entry.key or () for c in references(e))
             made = entry.origin.expressions
             read = used if made is None else {c for i in used for c in references(made[i])}
             wanted.setdefault((entry.origin.stage, entry.origin.output), set()).update(read)

@@ -90,15 +90,22 @@ def recall(storage: Storage, place: str, program: Program, segments: Sequence[st
         states, missing = known.states, wanted[len(known.segments) :]
     else:
         states, missing = {**program.initial(), WAITING: {}}, wanted
-    layouts = program.layouts
-    for name in missing:
-        states = _advance(states, decode(storage.read(name)), layouts)
     if missing or known is None or known.upto != upto:
-        states = {
-            s: {n: table(_current(s, t.rows, upto)) for n, t in found.items()} for s, found in states.items()
-        }
+        states = _read(storage, program, states, missing, upto)
         remember(storage, place, wanted, upto, states)
     return states
+
+
+def restored(storage: Storage, program: Program, segments: Sequence[str], upto: int) -> States:
+    """The same, for one who reads them once."""
+    return _read(storage, program, {**program.initial(), WAITING: {}}, segments, upto)
+
+
+def _read(storage: Storage, program: Program, states: States, more: Sequence[str], upto: int) -> States:
+    layouts = program.layouts
+    for name in more:
+        states = _advance(states, decode(storage.read(name)), layouts)
+    return {s: {n: table(_current(s, t.rows, upto)) for n, t in found.items()} for s, found in states.items()}
 
 
 def remember(storage: Storage, place: str, segments: Sequence[str], upto: int, states: States) -> None:

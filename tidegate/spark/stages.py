@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from tidegate.algebra.expressions import index_of, references
+from tidegate.algebra.expressions import index_of, references, substitute
 from tidegate.algebra.modify import Modify
 from tidegate.algebra.operators import Aggregate, Filter, Join, Node, Project, Scan, UnionAll, Window
 from tidegate.algebra.windows import is_temporal
@@ -45,6 +45,7 @@ class StageInput:
     """One input of a stage: where its rows come from, and which partition they go to.
 
     `key` None: rows may go anywhere; `()`: all to one partition. A broadcast input goes to every partition.
+    The key reads the columns of the source or stage that the rows come from; `own_key` is the same over `schema`.
     """
 
     name: str
@@ -57,6 +58,9 @@ class StageInput:
     """Rows are instants of a raw stream; otherwise they carry their validity."""
     ordered: bool
     """A row window above needs the order of arrival."""
+    own_key: Key | None = None
+    home: int = 0
+    """Where rows without a key go, modulo the number of partitions, whatever other stages there are."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,17 @@ class Stage:
     """Names of queries, with the output that answers them."""
     classes: int
     """How many values the exchange hashes; 0: everything in one partition, unless the inputs say otherwise."""
+
+
+def composed(expression: exp.Expression, by: Sequence[exp.Expression]) -> exp.Expression:
+    """The expression over what other expressions make, as one over what they read."""
+
+    def make(index: int) -> exp.Expression:
+        found = by[index].copy()
+        simple = isinstance(found, exp.Column | exp.Literal | exp.Func | exp.Paren | exp.Cast)
+        return found if simple else exp.paren(found, copy=False)
+
+    return substitute(expression, make)
 
 
 def origin_of(node: Node) -> Node:
