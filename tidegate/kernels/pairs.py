@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegate.kernels.rows import Frame
-from tidegate.kernels.sweep_walk import by_group
+from tidegate.kernels.sweep_groups import by_group, gather, group_rows
 
 Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
 
 BLOCK = 1 << 21
 """Pairs that are held at once before the residual predicate has seen them."""
@@ -34,20 +35,24 @@ def _first_not_before(ts: Ints, lo: int, hi: int, instant: int) -> int:
 
 @numba.njit(cache=True)
 def _runs(
-    ts: Ints, start: Ints, stop: Ints, begin: Ints, end: Ints, strict: bool, low: Ints, high: Ints
+    ts: Ints, first: Ints, codes: Codes, begin: Ints, end: Ints, strict: bool, low: Ints, high: Ints
 ) -> None:
     for i in range(len(begin)):
+        code = codes[i]
+        if code < 0:
+            low[i] = high[i] = 0
+            continue
         inside = begin[i] + 1 if strict else begin[i]
-        low[i] = _first_not_before(ts, start[i], stop[i], inside)
-        high[i] = _first_not_before(ts, low[i], stop[i], end[i])
+        low[i] = _first_not_before(ts, first[code], first[code + 1], inside)
+        high[i] = _first_not_before(ts, low[i], first[code + 1], end[i])
 
 
 @numba.njit(cache=True)
-def _expand(low: Ints, high: Ints, outer: Ints, inner: Ints) -> None:
+def _expand(low: Ints, high: Ints, first: int, outer: Codes, inner: Codes) -> None:
     k = 0
     for i in range(len(low)):
         for j in range(low[i], high[i]):
-            outer[k] = i
+            outer[k] = first + i
             inner[k] = j
             k += 1
 
@@ -58,31 +63,23 @@ def starting_inside(
     """Blocks of pairs (a row of `frame`, a row of `others`): equal keys, and the other starts inside the row.
 
     `strict` leaves out the others that start together with the row, so that two calls with exchanged
-    roles find each overlapping pair once.
+    roles find each overlapping pair once. The keys themselves are left out of the pairs.
     """
     if frame.is_empty() or others.is_empty():
         return
     names = list(keys)
-    ordered = others.sort("ts")
     if names:
-        groups = ordered.select(names).unique().with_row_index("group")
-        codes = ordered.select(names).join(
-            groups, on=names, how="left", nulls_equal=True, maintain_order="left"
-        )
-        begin, order = by_group(codes["group"].to_numpy().astype(np.int64), groups.height)
-        ordered = ordered[order]
-        hits = frame.join(groups, on=names, how="inner", nulls_equal=True)
-        group = hits["group"].to_numpy().astype(np.int64)
-        start, stop = begin[group], begin[group + 1]
+        groups = group_rows(others, names)
+        count, codes, wanted = groups.count, groups.codes, groups.locate(frame)
     else:
-        hits = frame
-        start = np.zeros(frame.height, np.int64)
-        stop = np.full(frame.height, others.height, np.int64)
-    low, high = np.empty(hits.height, np.int64), np.empty(hits.height, np.int64)
-    _runs(
-        ordered["ts"].to_numpy(), start, stop, hits["ts"].to_numpy(), hits["te"].to_numpy(),
-        strict, low, high,
-    )  # fmt: skip
+        count, codes, wanted = 1, np.zeros(others.height, np.int32), np.zeros(frame.height, np.int32)
+    ts = others["ts"].to_numpy()
+    unsorted = (ts[1:] < ts[:-1]).any()
+    by_time = np.argsort(ts, kind="stable").astype(np.int32) if unsorted else np.empty(0, np.int32)
+    order, begin = by_group(codes, by_time, count)
+    low, high = np.empty(frame.height, np.int64), np.empty(frame.height, np.int64)
+    _runs(ts[order], begin, wanted, frame["ts"].to_numpy(), frame["te"].to_numpy(), strict, low, high)
+    frame, others = frame.drop(names), others.drop(names)
     ends = np.cumsum(high - low)
     first = 0
     while first < len(ends):
@@ -90,22 +87,21 @@ def starting_inside(
         last = max(first + 1, int(np.searchsorted(ends, done + block, side="right")))
         size = int(ends[last - 1]) - done
         for rows, more in _blocks(low, high, first, last, size, block):
-            yield hits[rows], ordered[more]
+            yield gather(frame, rows), gather(others, order[more])
         first = last
 
 
 def _blocks(
     low: Ints, high: Ints, first: int, last: int, size: int, block: int
-) -> Iterator[tuple[Ints, Ints]]:
+) -> Iterator[tuple[Codes, Codes]]:
     if size == 0:
         return
     if last == first + 1 and size > block:
         # One row with more partners than a block holds.
         for begin in range(int(low[first]), int(high[first]), block):
-            inner = np.arange(begin, min(begin + block, int(high[first])), dtype=np.int64)
-            yield np.full(len(inner), first, np.int64), inner
+            inner = np.arange(begin, min(begin + block, int(high[first])), dtype=np.int32)
+            yield np.full(len(inner), first, np.int32), inner
         return
-    outer, inner = np.empty(size, np.int64), np.empty(size, np.int64)
-    _expand(low[first:last], high[first:last], outer, inner)
-    outer += first
+    outer, inner = np.empty(size, np.int32), np.empty(size, np.int32)
+    _expand(low[first:last], high[first:last], first, outer, inner)
     yield outer, inner
