@@ -48,7 +48,7 @@ EDGES = [
     ["", "a", "B", "é", "ab", None],
     [True, False, None],
     [date(1970, 1, 1), date(2024, 2, 29), None],
-    [datetime(1970, 1, 1, tzinfo=UTC), datetime(2024, 2, 29, 12, tzinfo=UTC), None],
+    [datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), datetime(2024, 2, 29, 12, 5, 7, tzinfo=UTC), None],
     [0, 127, -128, None],
     [Decimal("0.00"), Decimal("99999999.99"), Decimal("-99999999.99"), Decimal("-0.01"), None],
     [Decimal("0.000"), Decimal("99.999"), Decimal("-1.500"), None],
@@ -72,6 +72,8 @@ CAST(c0 AS BIGINT) | CAST(c2 AS INT) | CAST(c0 AS TINYINT) | CAST(c0 AS DOUBLE) 
 c5 || 'x' | c5 || c5 | c0 | 7 | 'text' | NULL | true | 1e3 | (c0 + 1) * 2 | -(-c0)
 0.908 * c2 | c2 * 0.908 | c0 + 0.5 | c9 - 1.25 | c10 + c11 | c10 - c11 | c10 * c0 | c10 + 7 | 7 - c11 | c10 * -5
 (c10 + c11) * 2 | c10 | c11 + c10 * c9 | c3 * -1.5 | 1.5 | -2.25 | c2 + 0.1 * c9
+DATE_FORMAT(c8, 'yyyy-MM-dd') | DATE_FORMAT(c8, 'HH:mm:ss') | DATE_FORMAT(c8, "dd.MM.yyyy 'at' HH%mm") | HOUR(c8) | YEAR(c8) | MONTH(c8)
+DAY(c8) | MINUTE(c8) | SECOND(c8) | HOUR(c8) >= 8 AND HOUR(c8) <= 18
 """
 EXPRESSIONS = [e.strip() for line in VERIFIED.strip().splitlines() for e in line.split(" | ")]
 
@@ -132,6 +134,7 @@ def test_an_error_has_the_wording_of_the_row_wise_evaluator():
         ("c5 LIKE 'a%'", BOOLEAN, [True, None, False]),
         ("CAST(c0 AS DECIMAL(10, 2)) + 0.5 > 1", BOOLEAN, [True, False, None]),
         ("length(c5) + c0", INT, [2, None, None]),
+        ("DATE_FORMAT(TIMESTAMP_SECONDS(c0), 'E')", STRING, ["Thu", "Thu", None]),
         ("CAST(c0 AS DECIMAL(10, 2)) * 0.5", decimal(13, 3), [Decimal("0.500"), Decimal("0.000"), None]),
     ],
 )

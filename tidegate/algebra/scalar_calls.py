@@ -338,15 +338,15 @@ def _struct(node: exp.Struct) -> Call:
 def _date_call(node: exp.Expression) -> Call | None:
     if isinstance(node, exp.TsOrDsToDate):
         if node.args.get("format"):
-            return Call("TO_DATE", (node.this,), _pattern(node))
+            return Call("TO_DATE", (node.this,), time_pattern(node))
         return Call("TO_DATE", (node.this,))
     if isinstance(node, exp.StrToTime):
-        return Call("TO_TIMESTAMP", (node.this,), _pattern(node))
+        return Call("TO_TIMESTAMP", (node.this,), time_pattern(node))
     if isinstance(node, exp.StrToUnix):
-        return Call("UNIX_TIMESTAMP", (node.this,), _pattern(node) if node.args.get("format") else None)
+        return Call("UNIX_TIMESTAMP", (node.this,), time_pattern(node) if node.args.get("format") else None)
     if isinstance(node, exp.TimeToStr):
         source = node.this.this if isinstance(node.this, exp.TimeStrToTime) else node.this
-        return Call("DATE_FORMAT", (source,), _pattern(node))
+        return Call("DATE_FORMAT", (source,), time_pattern(node))
     if isinstance(node, exp.Extract):
         return _extract(node.this.name, node.expression)
     if isinstance(node, (exp.TimestampTrunc, exp.DateTrunc)):
@@ -374,7 +374,7 @@ def _undated(node: exp.Expression) -> exp.Expression:
     return node.this if isinstance(node, exp.TsOrDsToDate) and not node.args.get("format") else node
 
 
-def _pattern(node: exp.Expression) -> str | None:
+def time_pattern(node: exp.Expression) -> str | None:
     """The datetime pattern as the query wrote it: sqlglot keeps a translation; None if it is not constant."""
     format = node.args.get("format")
     if not isinstance(format, exp.Literal) or not format.is_string:

@@ -221,7 +221,7 @@ _READ = {
 }
 
 
-def _tokens(pattern: str) -> list[tuple[str, bool]]:
+def pattern_tokens(pattern: str) -> list[tuple[str, bool]]:
     """The pattern's parts: (text, whether it is a field)."""
     result = []
     for match in _TOKEN.finditer(pattern):
@@ -238,7 +238,7 @@ def date_format(pattern: str) -> Callable[[datetime], str]:
     'Mon 3.2.2020 04:05'
     """
     writers: list[Callable[[datetime], str]] = []
-    for text, is_field in _tokens(pattern):
+    for text, is_field in pattern_tokens(pattern):
         if is_field and text not in _WRITE:
             raise unsupported(f"'{text}' in the pattern '{pattern}' is written by Spark only")
         writers.append(_WRITE[text] if is_field else lambda _, text=text: text)  # type: ignore[misc]
@@ -252,7 +252,7 @@ def parser(pattern: str) -> Callable[[str], datetime]:
     datetime.date(2020, 1, 3)
     """
     parts = []
-    for text, is_field in _tokens(pattern):
+    for text, is_field in pattern_tokens(pattern):
         if is_field and text not in _READ:
             raise unsupported(f"'{text}' in the pattern '{pattern}' is read by Spark only")
         parts.append(_READ[text] if is_field else re.escape(text))

@@ -18,7 +18,9 @@ import polars as pl
 from sqlglot import exp
 
 from tidegate.algebra.expressions import index_of, references
+from tidegate.algebra.scalar_calls import time_pattern
 from tidegate.algebra.scalar_coercion import MAX_PRECISION, decimal_of, decimal_result
+from tidegate.algebra.scalar_dates import pattern_tokens
 from tidegate.errors import Diagnostic
 from tidegate.kernels.rows import Frame, column_from_values, column_values, dtype, normalized
 from tidegate.types import (
@@ -28,6 +30,7 @@ from tidegate.types import (
     INT,
     INTEGRAL,
     STRING,
+    TIMESTAMP,
     VOID,
     Row,
     Schema,
@@ -502,6 +505,37 @@ def _concat(e: exp.Expression, tr: Translate) -> Column:
     return Column(a.value + b.value, STRING, _either_error(a.error, b.error))
 
 
+def _formatted(e: exp.Expression, tr: Translate) -> Column:
+    """DATE_FORMAT with fields of a fixed width."""
+    pattern = time_pattern(e)
+    a = tr(e.this.this if isinstance(e.this, exp.TimeStrToTime) else e.this)
+    if a.type != TIMESTAMP or pattern is None:
+        raise _NotTranslatableError
+    parts = []
+    for text, is_field in pattern_tokens(pattern):
+        if is_field and text not in _FIELDS:
+            raise _NotTranslatableError
+        parts.append(_FIELDS[text] if is_field else text.replace("%", "%%"))
+    years = a.value.dt.year()
+    # Years of another width are written row by row.
+    wide = ((years < 1000) | (years > 9999)).fill_null(False)
+    return Column(a.value.dt.strftime("".join(parts)), STRING, _either_error(a.error, wide))
+
+
+_FIELDS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+
+
+def _part(read: Callable[[pl.Expr], pl.Expr]) -> Callable[[exp.Expression, Translate], Column]:
+    def rule(e: exp.Expression, tr: Translate) -> Column:
+        inner = e.this
+        a = tr(inner.this if isinstance(inner, exp.TsOrDsToDate) and not inner.args.get("format") else inner)
+        if a.type != TIMESTAMP:
+            raise _NotTranslatableError
+        return Column(read(a.value).cast(pl.Int32), INT, a.error)
+
+    return rule
+
+
 _RULES: dict[type[exp.Expression], Callable[[Any, Translate], Column]] = {
     exp.Literal: _literal,
     exp.Boolean: lambda e, tr: Column(pl.lit(bool(e.this)), BOOLEAN),
@@ -536,4 +570,11 @@ _RULES: dict[type[exp.Expression], Callable[[Any, Translate], Column]] = {
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.DPipe: _concat,
+    exp.TimeToStr: _formatted,
+    exp.Year: _part(lambda a: a.dt.year()),
+    exp.Month: _part(lambda a: a.dt.month()),
+    exp.Day: _part(lambda a: a.dt.day()),
+    exp.Hour: _part(lambda a: a.dt.hour()),
+    exp.Minute: _part(lambda a: a.dt.minute()),
+    exp.Second: _part(lambda a: a.dt.second()),
 }
