@@ -253,10 +253,8 @@ def _checked(value: pl.Expr, type_: Type, errors: pl.Expr | None) -> Column:
     return Column(value.cast(dtype(type_), strict=False), type_, _either_error(errors, out))
 
 
-def _decimals(
-    symbol: str, apply: Callable[[pl.Expr, pl.Expr], pl.Expr], parts: Sequence[exp.Expression], tr: Translate
-) -> Column | None:
-    """Arithmetic on decimals and integers, where the result holds every digit; None where a DOUBLE takes part."""
+def _exact(parts: Sequence[exp.Expression], tr: Translate) -> tuple[list[Column], list[Type]] | None:
+    """Operands of which one is a decimal and none a DOUBLE, each with the decimal type that Spark gives it."""
     columns = [tr(p) for p in parts]
     types = [c.type for c in columns]
     if not any(t.name == "DECIMAL" for t in types):
@@ -268,6 +266,17 @@ def _decimals(
         # An integer that is written down is as narrow as its digits.
         narrow = number is not None and types[i].is_integral
         types[i] = decimal(len(str(abs(int(number or 0)))), 0) if narrow else decimal_of(types[i])
+    return columns, types
+
+
+def _decimals(
+    symbol: str, apply: Callable[[pl.Expr, pl.Expr], pl.Expr], parts: Sequence[exp.Expression], tr: Translate
+) -> Column | None:
+    """Arithmetic on decimals and integers, where the result holds every digit; None where a DOUBLE takes part."""
+    exact = _exact(parts, tr)
+    if exact is None:
+        return None
+    columns, types = exact
     result = decimal_result(symbol, *types)
     # Polars keeps the larger scale of two factors, Spark their sum.
     rounds = symbol == "*" and all(t.params[1] for t in types)
@@ -345,6 +354,15 @@ def _comparison(
 def _compared(
     apply: Callable[[pl.Expr, pl.Expr], pl.Expr], left: exp.Expression, right: exp.Expression, tr: Translate
 ) -> Column:
+    exact = _exact((left, right), tr)
+    if exact is not None:
+        columns, types = exact
+        scale = max(t.params[1] for t in types)
+        digits = max(t.params[0] - t.params[1] for t in types) + scale
+        if digits > MAX_PRECISION:
+            raise _NotTranslatableError
+        x, y = (c.value.cast(pl.Decimal(digits, scale)) for c in columns)
+        return Column(apply(x, y), BOOLEAN, _either_error(*(c.error for c in columns)))
     (a, b), target = _common([left, right], tr)
     if not (target.is_integral or target == DOUBLE or target.name in _COMPARABLE):
         raise _NotTranslatableError

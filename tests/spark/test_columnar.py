@@ -1,0 +1,170 @@
+"""Parquet files that tasks read as columns: the answer is the one that Spark's reader gives, and so is what is refused."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from tidegate.runtime import recorded
+from tidegate.session import Session, connect
+from tidegate.spark.columnar import Columnar, columnar
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+SCHEMA = pa.schema(
+    [
+        ("item", pa.int64()),
+        ("name", pa.string()),
+        ("price", pa.decimal128(10, 2)),
+        ("weight", pa.float64()),
+        ("t", pa.timestamp("us", "UTC")),
+    ]
+)
+DECLARED = "item BIGINT, name STRING, price DECIMAL(10,2), weight DOUBLE, t TIMESTAMP"
+QUERIES = {
+    "rows as they are": "SELECT item, name, price FROM Sales",
+    "filter and map": "SELECT name || '!', price + 0.5 AS more, t FROM Sales WHERE item % 3 = 1 AND weight > 0.0",
+    "grouped by a number": "SELECT item, COUNT(*), SUM(price), MAX(weight) FROM Sales WINDOW(RANGE 20 SECONDS) GROUP BY item",
+    "grouped by a text": "SELECT name, AVG(item) FROM Sales WINDOW(RANGE 20 SECONDS) GROUP BY name",
+    "grouped by a float": "SELECT weight, COUNT(*) FROM Sales WINDOW(RANGE 20 SECONDS) GROUP BY weight",
+    "one group": "SELECT COUNT(*), MIN(price) FROM Sales WINDOW(RANGE 5 SECONDS)",
+    "last rows": "SELECT item, price FROM Sales WINDOW(PARTITION BY name ROWS 2)",
+    "joined with itself": (
+        "SELECT A.item, B.price FROM Sales WINDOW(RANGE 9 SECONDS) A JOIN Sales WINDOW(RANGE 4 SECONDS) B"
+        " ON A.item + 1 = B.item WHERE A.price > B.price"
+    ),
+    "two exchanges": (
+        "SELECT many, COUNT(*) FROM (SELECT name, COUNT(*) AS many FROM Sales WINDOW(RANGE 20 SECONDS)"
+        " GROUP BY name) GROUP BY many"
+    ),
+    "set difference": (
+        "SELECT item FROM Sales WINDOW(RANGE 9 SECONDS) EXCEPT SELECT item FROM Sales WINDOW(RANGE 3 SECONDS) WHERE price > 3"
+    ),
+}
+
+
+def sales(seed: int, count: int) -> list[dict[str, object]]:
+    """Rows with ties in time, NULLs in every column but the time, NaN and minus zero."""
+    chance = random.Random(seed)
+    times = sorted(chance.randrange(120) for _ in range(count))
+    return [
+        {
+            "item": chance.choice([None, *range(6)]),
+            "name": chance.choice([None, "", "a", "é", "longer than one word"]),
+            "price": chance.choice([None, Decimal(chance.randrange(-500, 900)).scaleb(-2)]),
+            "weight": chance.choice([None, 0.0, -0.0, 1.5, float("nan")]),
+            "t": START + timedelta(seconds=t / 2),
+        }
+        for t in times
+    ]
+
+
+def write_sales(folder: Path, seed: int = 1, count: int = 120) -> None:
+    """Three files, in turn, with several row groups each."""
+    rows = sales(seed, count)
+    folder.mkdir()
+    for i in range(3):
+        table = pa.Table.from_pylist(rows[i::3], SCHEMA)
+        pq.write_table(table, folder / f"part {i}.parquet", row_group_size=13)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("columns") / "sales"
+    write_sales(found)
+    return found
+
+
+def session_on(spark: SparkSession, folder: Path) -> Session:
+    session = connect(spark=spark)
+    session.sql(f"CREATE STREAM Sales ({DECLARED}) SOURCE parquet('{folder}') ORDERED BY t")
+    return session
+
+
+@pytest.fixture
+def as_columns(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], list[bool]]:
+    """Lets a run read files as columns or not, and tells which streams were read so."""
+
+    def choose(allowed: bool) -> list[bool]:
+        told: list[bool] = []
+
+        def chosen(*arguments: object) -> Columnar | None:
+            found = columnar(*arguments) if allowed else None  # type: ignore[arg-type]
+            told.append(found is not None)
+            return found
+
+        monkeypatch.setattr(recorded, "columnar", chosen)
+        return told
+
+    return choose
+
+
+def answer(session: Session, text: str, boundaries: list[int] | None = None) -> list[str]:
+    return sorted(map(repr, session.query(text).run(boundaries=boundaries).intervals().collect()))
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_columns_give_the_answer_of_sparks_reader(
+    spark: SparkSession, folder: Path, as_columns: Callable[[bool], list[bool]], name: str
+) -> None:
+    told = as_columns(True)
+    found = answer(session_on(spark, folder), QUERIES[name])
+    assert told == [True]
+    assert found
+    as_columns(False)
+    assert found == answer(session_on(spark, folder), QUERIES[name])
+
+
+@pytest.mark.parametrize("name", ["grouped by a text", "last rows", "joined with itself"])
+def test_epochs_read_the_row_groups_that_they_need(
+    spark: SparkSession, folder: Path, as_columns: Callable[[bool], list[bool]], name: str
+) -> None:
+    first = int(START.timestamp()) * 1_000_000
+    told = as_columns(True)
+    query = session_on(spark, folder).query(QUERIES[name])
+    result = query.run(boundaries=[first + s * 1_000_000 for s in (0, 7, 8, 31)])
+    assert told == [True]
+    report = query.verify(result=result)
+    assert report, str(report)
+
+
+def test_a_row_without_a_time_is_refused_as_ever(
+    spark: SparkSession, tmp_path: Path, as_columns: Callable[[bool], list[bool]]
+) -> None:
+    write_sales(tmp_path / "sales")
+    lost = {**sales(2, 1)[0], "t": None}
+    pq.write_table(pa.Table.from_pylist([lost], SCHEMA), tmp_path / "sales" / "lost.parquet")
+    told = as_columns(True)
+    result = session_on(spark, tmp_path / "sales").query("SELECT item FROM Sales").run()
+    assert told == [False]
+    assert result.manifest().sources["Sales"].refused == {"the time is NULL": 1}
+
+
+def test_files_of_other_types_are_left_to_spark(
+    spark: SparkSession, tmp_path: Path, as_columns: Callable[[bool], list[bool]]
+) -> None:
+    write_sales(tmp_path / "sales")
+    table = pa.Table.from_pylist(sales(2, 9), SCHEMA)
+    coarse = table.set_column(4, "t", table["t"].cast(pa.timestamp("ms", "UTC"), safe=False))
+    pq.write_table(coarse, tmp_path / "sales" / "coarse.parquet")
+    told = as_columns(True)
+    found = answer(session_on(spark, tmp_path / "sales"), QUERIES["grouped by a number"])
+    assert told == [False]
+    as_columns(False)
+    assert found == answer(session_on(spark, tmp_path / "sales"), QUERIES["grouped by a number"])
+
+
+def test_what_kernels_cannot_compute_is_left_to_spark(
+    spark: SparkSession, folder: Path, as_columns: Callable[[bool], list[bool]]
+) -> None:
+    told = as_columns(True)
+    session = session_on(spark, folder)
+    assert answer(session, "SELECT soundex(name) AS sound FROM Sales WHERE item = 2")
+    assert told == [False]
