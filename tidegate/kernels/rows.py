@@ -50,7 +50,7 @@ class Layout:
     `latest_by` empty: an append-only table of rows; those with `te` <= W are gone, and rows equal in
     everything but n are consolidated (n added, zeros dropped). Otherwise the last logged row of each value of the
     `latest_by` columns is in force, and one with `n` = 0 says that it is gone.
-    `partition_by` names the columns by whose hash the rows belong to a partition; empty: one partition only.
+    `partition_by` names the columns whose equal rows the operator needs together; empty: all rows.
     """
 
     latest_by: tuple[str, ...] = ()

@@ -1,0 +1,139 @@
+"""Plays a plan through its stages in several partitions, as the runtime does, without a JVM.
+
+Rows that may go anywhere go round, columns that do not travel are NULL, and rows come some instants before their epoch, so
+that some have to wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from tidegate.algebra import operators as op
+from tidegate.algebra.reference import PhysicalRow
+from tidegate.kernels.expressions import Scalar, type_of
+from tidegate.kernels.graph import Program, compile_plans
+from tidegate.kernels.rows import Frame, dtype, from_rows, to_rows
+from tidegate.kernels.rowwise import FilterKernel, ProjectKernel
+from tidegate.runtime.jobs import Group, physical
+from tidegate.spark.hashing import partition_of
+from tidegate.spark.repartition import moves_of, picked
+from tidegate.spark.segments import WAITING, States, settled
+from tidegate.spark.stages import SourceRows, Stage, StageInput
+from tidegate.spark.worker import _hold
+from tidegate.time import MAX, MIN
+
+EARLY = 3
+"""How many instants before its epoch a row may come."""
+
+
+@dataclass
+class Partitioned:
+    """A plan that runs in some partitions; `answer` are the signed rows so far."""
+
+    plan: op.Node
+    partitions: int
+    functions: Mapping[str, Any] = field(default_factory=dict)
+    answer: list[PhysicalRow] = field(default_factory=list)
+    since: int = MIN
+    seen: int = MIN
+
+    def __post_init__(self) -> None:
+        self.stages = physical([Group("q", {"q": self.plan})], self.functions).stages
+        self.programs = [compile_plans(s.outputs, self.functions) for s in self.stages]
+        self.states = [[fresh(p) for _ in range(self.partitions)] for p in self.programs]
+
+    @property
+    def fixed(self) -> list[str]:
+        """The steps whose state cannot be moved."""
+        found = [moves_of(s, p, self.functions) for s, p in zip(self.stages, self.programs, strict=True)]
+        return [step for moves in found for step in moves.unknown]
+
+    def move(self, partitions: int) -> None:
+        """Go on in another number of partitions."""
+        for i, (stage, program) in enumerate(zip(self.stages, self.programs, strict=True)):
+            moves = moves_of(stage, program, self.functions)
+            self.states[i] = [
+                {**fresh(program), **picked(moves, self.states[i], p, partitions)} for p in range(partitions)
+            ]
+        self.partitions = partitions
+
+    def epoch(self, sources: Mapping[str, Frame], upto: int) -> None:
+        """One epoch, on those of the recorded rows that have come by then."""
+        limit = MAX if upto == MAX else upto + EARLY
+        come = {n: f.filter((pl.col("ts") >= self.seen) & (pl.col("ts") < limit)) for n, f in sources.items()}
+        outputs: dict[tuple[int, int], list[Frame]] = {}
+        for i, (stage, program) in enumerate(zip(self.stages, self.programs, strict=True)):
+            fed = {entry.name: self._exchanged(entry, come, outputs) for entry in stage.inputs}
+            for p in range(self.partitions):
+                chunks = {name: parts[p] for name, parts in fed.items()}
+                out = self._step(i, stage, program, p, chunks, upto)
+                for o, chunk in enumerate(out):
+                    outputs.setdefault((stage.number, o), []).append(chunk)
+        self.since, self.seen = upto, limit
+
+    def _step(
+        self, i: int, stage: Stage, program: Program, p: int, chunks: dict[str, Frame], upto: int
+    ) -> tuple[Frame, ...]:
+        state = self.states[i][p]
+        waiting, due = _hold(dict(state[WAITING]), chunks, upto)
+        after, out = program.step_all(state, due, upto)
+        self.states[i][p] = settled({**after, WAITING: waiting})
+        for o in stage.answers.values():
+            chunk = out[o]
+            assert chunk.filter((pl.col("ts") < self.since) | (pl.col("ts") >= upto)).is_empty()
+            rows = zip(to_rows(chunk, self.plan.schema), chunk.select("ts", "te", "n").rows(), strict=True)
+            self.answer += [(e, *v) for e, v in rows]
+        return out
+
+    def _exchanged(
+        self, entry: StageInput, come: Mapping[str, Frame], outputs: Mapping[tuple[int, int], list[Frame]]
+    ) -> list[Frame]:
+        """The rows of an input by partition."""
+        rows = self._rows(entry, come, outputs)
+        if entry.broadcast:
+            return [self._needed(entry, rows)] * self.partitions
+        if entry.own_key is None:
+            places = pl.int_range(rows.height, eager=True) % self.partitions
+        elif not entry.own_key:
+            places = pl.repeat(entry.home % self.partitions, rows.height, dtype=pl.Int64, eager=True)
+        else:
+            types = [type_of(e, entry.schema, self.functions) for e in entry.own_key]
+            values = [
+                Scalar(e, entry.schema, t, self.functions)(rows)  # type: ignore[arg-type]
+                for e, t in zip(entry.own_key, types, strict=True)
+            ]
+            places = pl.Series(partition_of(values, types, self.partitions))  # type: ignore[arg-type]
+        return [self._needed(entry, rows.filter(places == p)) for p in range(self.partitions)]
+
+    def _rows(
+        self, entry: StageInput, come: Mapping[str, Frame], outputs: Mapping[tuple[int, int], list[Frame]]
+    ) -> Frame:
+        origin = entry.origin
+        if not isinstance(origin, SourceRows):
+            rows = pl.concat(outputs[origin.stage, origin.output])
+            if origin.expressions is None:
+                return rows
+            return ProjectKernel(origin.given, origin.expressions, entry.schema, self.functions).apply([rows])
+        if origin.scan is None:
+            once = from_rows([()], (), [(MIN, MAX, 1)])
+            return once if self.since == MIN and not self.answer and self.seen == MIN else once.clear()
+        rows = come[origin.scan.name]
+        if not entry.ordered:
+            rows = rows.drop("seq")
+        for predicate in origin.predicates:
+            rows = FilterKernel(origin.scan.schema, predicate).apply([rows])
+        return ProjectKernel(origin.scan.schema, origin.expressions, entry.schema).apply([rows])
+
+    def _needed(self, entry: StageInput, rows: Frame) -> Frame:
+        absent = [i for i in range(len(entry.schema)) if i not in entry.needed]
+        return rows.with_columns(
+            pl.lit(None, dtype=dtype(entry.schema[i].type)).alias(f"c{i}") for i in absent
+        )
+
+
+def fresh(program: Program) -> States:
+    return {**program.initial(), WAITING: {}}

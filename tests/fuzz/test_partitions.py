@@ -1,0 +1,150 @@
+"""State moved to another number of partitions goes on as if nothing had happened: kernels = reference at every change point."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from tests.fuzz.generation import Case, Generator
+from tests.fuzz.kernel_runs import difference, frames
+from tests.fuzz.partition_runs import Partitioned
+from tidegate.algebra import operators as op
+from tidegate.algebra.reference import Reference
+from tidegate.language.binder import bind
+from tidegate.language.catalog import Catalog
+from tidegate.language.dialect import parse
+from tidegate.language.statements import define
+from tidegate.language.syntax import CreateBase, CreateView
+from tidegate.optimizer.driver import optimize
+from tidegate.time import MAX, MIN
+from tidegate.types import Row
+
+CASES = int(os.environ.get("TIDEGATE_FUZZ_CASES", "120"))
+FIRST = int(os.environ.get("TIDEGATE_FUZZ_SEED", "500000"))
+COUNTS = ((1, 5), (5, 2), (2, 3), (4, 1, 3))
+
+SCRIPT = """
+CREATE STREAM K OVER S KEY a;
+CREATE STREAM N OVER R KEY NULL;
+CREATE STREAMED VIEW Thirds AS SELECT C.Timepoint FROM CLOCK C WHERE C.Timepoint % 3 = 0;
+CREATE STREAMED VIEW Events AS SELECT TS FROM R WHERE c > 0;
+"""
+
+QUERIES = {
+    "grouped": "SELECT a, COUNT(*), SUM(b), MAX(s) FROM S WINDOW(RANGE 6) GROUP BY a",
+    "floats": "SELECT a, AVG(b * 0.1D), STDDEV(b * 0.3D) FROM S WINDOW(RANGE 6) GROUP BY a",
+    "by expression": "SELECT b + 1, COUNT(*) FROM S WINDOW(RANGE 6) GROUP BY b + 1",
+    "scalar": "SELECT COUNT(*), SUM(b) FROM S WINDOW(RANGE 6)",
+    "join": "SELECT x.s, y.c FROM S WINDOW(RANGE 6) x JOIN R WINDOW(RANGE 4) y ON x.a = y.a",
+    "join by expression": "SELECT x.s, y.c FROM S WINDOW(RANGE 6) x JOIN R WINDOW(RANGE 4) y ON x.a + 1 = y.a * 2 - y.c",
+    "join and group": "SELECT y.c, COUNT(*) FROM S WINDOW(RANGE 6) x JOIN R WINDOW(RANGE 4) y ON x.a = y.a GROUP BY y.c",
+    "left": "SELECT x.s, x.a, y.c FROM S WINDOW(RANGE 6) x LEFT JOIN R WINDOW(RANGE 4) y ON x.a = y.a",
+    "full": "SELECT x.s, x.a, y.c FROM S WINDOW(RANGE 6) x FULL JOIN R WINDOW(RANGE 4) y ON x.a = y.a AND x.b < y.c",
+    "without equality": "SELECT x.s, m FROM S WINDOW(RANGE 6) x JOIN (SELECT MAX(c) AS m FROM R WINDOW(RANGE 9)) y ON x.b < m",
+    "in": "SELECT a, s FROM S WINDOW(RANGE 6) WHERE a IN (SELECT a FROM R WINDOW(RANGE 8))",
+    "not in": "SELECT a, s FROM S WINDOW(RANGE 6) WHERE a NOT IN (SELECT a FROM R WINDOW(RANGE 8) WHERE c > 0)",
+    "exists with more": "SELECT a, s FROM S WINDOW(RANGE 6) x WHERE EXISTS (SELECT 1 FROM R WINDOW(RANGE 8) y WHERE y.a = x.a AND y.c > x.b)",
+    "distinct": "SELECT DISTINCT a, b FROM S WINDOW(RANGE 6)",
+    "except": "SELECT a FROM S WINDOW(RANGE 6) EXCEPT SELECT a FROM R WINDOW(RANGE 4)",
+    "except all": "SELECT a FROM S WINDOW(RANGE 6) EXCEPT ALL SELECT a FROM R WINDOW(RANGE 4)",
+    "intersect all": "SELECT a FROM S WINDOW(RANGE 6) INTERSECT ALL SELECT a FROM R WINDOW(RANGE 4)",
+    "top": "SELECT a, b, s FROM S WINDOW(RANGE 6) ORDER BY b DESC LIMIT 2",
+    "rank": "SELECT a, b FROM (SELECT a, b, ROW_NUMBER() OVER (PARTITION BY a ORDER BY b DESC, s, t) AS r FROM S WINDOW(RANGE 6)) WHERE r <= 2",
+    "rows": "SELECT a, b FROM S WINDOW(ROWS 3)",
+    "rows by key": "SELECT a, SUM(b) FROM S WINDOW(PARTITION BY a ROWS 2) GROUP BY a",
+    "rows by key, sliding": "SELECT a, b FROM S WINDOW(PARTITION BY a ROWS 3 SLIDE 2)",
+    "rows, renewed": "SELECT a, b FROM S WINDOW(PARTITION BY a ROWS 3 SLIDE 4)",
+    "slide": "SELECT a, COUNT(*) FROM S WINDOW(RANGE 6 SLIDE 4) GROUP BY a",
+    "slide of counts": "SELECT a, n FROM (SELECT a, COUNT(*) AS n FROM S WINDOW(RANGE 5) GROUP BY a) WINDOW(RANGE 4 SLIDE 2)",
+    "key projected away": "SELECT n FROM (SELECT a, COUNT(*) AS n FROM S WINDOW(RANGE 5) GROUP BY a) WINDOW(RANGE 4 SLIDE 2)",
+    "sequence in time": "SELECT a, s FROM S WINDOW(FROM 2*i TO 2*i+3 EVERY 2)",
+    "sequence in rows": "SELECT a, s FROM S WINDOW(PARTITION BY a FROM i+1 ROWS TO i+2 ROWS EVERY 1 ROWS)",
+    "session": "SELECT a, COUNT(*) FROM S WINDOW(PARTITION BY a SESSION 3) GROUP BY a",
+    "insertions": "SELECT * FROM ISTREAM(SELECT a, COUNT(*) AS n FROM S WINDOW(RANGE 6) GROUP BY a)",
+    "snapshots": "SELECT * FROM RSTREAM(SELECT a, COUNT(*) AS n FROM S WINDOW(RANGE 6) GROUP BY a) EVERY 3",
+    "key stream": "SELECT a, b, s FROM K",
+    "key streams joined": "SELECT K.a, K.b, N.c FROM K JOIN N ON K.a = N.a",
+    "key stream grouped": "SELECT b, COUNT(*) FROM K GROUP BY b",
+    "synchronized by ticks": "SELECT a, b FROM K SYNC BY Thirds",
+    "synchronized by events": "SELECT a, b FROM K SYNC BY Events",
+    "synchronized counts": "SELECT a, COUNT(*) FROM K SYNC BY Events GROUP BY a",
+    "now": "SELECT a, b FROM K WHERE TS + 2 <= NOW AND NOW < TS + 7",
+    "union": "SELECT a, COUNT(*) FROM (SELECT a FROM S WINDOW(RANGE 6) UNION ALL SELECT a FROM R WINDOW(RANGE 5)) GROUP BY a",
+    "with a constant": "SELECT a, COUNT(*) FROM (SELECT a FROM S WINDOW(RANGE 6) UNION ALL SELECT 1) GROUP BY a",
+    "table": "SELECT x.s, T.name FROM S WINDOW(RANGE 6) x LEFT JOIN T ON x.a = T.a",
+    "validity": "SELECT x.s, P.d FROM S WINDOW(RANGE 6) x JOIN P ON x.b = P.b",
+    "aggregates of aggregates": "SELECT n, COUNT(*) FROM (SELECT a, COUNT(*) AS n FROM S WINDOW(RANGE 6) GROUP BY a) GROUP BY n",
+    "sub-query as a value": "SELECT a, b FROM S WINDOW(RANGE 6) x WHERE b >= (SELECT MAX(b) FROM S WINDOW(RANGE 6) y WHERE y.a = x.a)",
+}
+
+
+def dense(seed: int) -> Case:
+    """Streams in which most keys have several rows, NULLs among them."""
+    dice = random.Random(seed)
+    keys, values, texts = (None, 0, 1, 2, 3, 4), (None, 0, 1, 2), (None, "x", "y", "zé")
+
+    def instants(count: int) -> list[int]:
+        return sorted(dice.randrange(22) for _ in range(count))
+
+    rows: dict[str, list[tuple[Row, int, int]]] = {
+        "S": [((dice.choice(keys), dice.choice(values), dice.choice(texts)), t, t + 1) for t in instants(30)],
+        "R": [((dice.choice(keys), dice.choice(values)), t, t + 1) for t in instants(20)],
+        "P": [
+            ((dice.choice(values), dice.choice(keys), dice.choice(texts)), t, t + dice.randint(1, 9))
+            for t in instants(12)
+        ],
+        "T": [((k, dice.choice(texts)), MIN, MAX) for k in keys],
+    }
+    return Case(seed, rows, "", [])
+
+
+def catalog(case: Case) -> Catalog:
+    found = case.catalog
+    for statement in parse(SCRIPT):
+        assert isinstance(statement, (CreateBase, CreateView))
+        found = define(statement, found, SCRIPT)
+    return found
+
+
+def planned(text: str, known: Catalog) -> op.Node:
+    return optimize(bind(parse(text)[0], known, text).plan)[0]
+
+
+def check(case: Case, plan: op.Node, counts: tuple[int, ...], dice: random.Random) -> str | None:
+    """Some epochs with each number of partitions, one after the other."""
+    run = Partitioned(plan, counts[0])
+    if run.fixed:
+        return "fixed"
+    sources = frames(plan, case.sources)
+    ends = sorted(dice.sample(range(24), 7))
+    moves = sorted(dice.sample(range(1, 8), len(counts) - 1))
+    for i, upto in enumerate([*ends, MAX]):
+        if i in moves:
+            run.move(counts[1 + moves.index(i)])
+        run.epoch(sources, upto)
+    found = difference(Reference(case.sources), plan, run.answer)
+    return None if found is None else f"{counts} partitions, epochs {ends}, moved at {moves}: {found}"
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_goes_on_in_other_partitions(query: str) -> None:
+    for seed, counts in enumerate(COUNTS):
+        case = dense(seed)
+        plan = planned(QUERIES[query], catalog(case))
+        found = check(case, plan, counts, random.Random(seed))
+        assert found is None, f"seed {seed}, {found}\n{case.rows}"
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_generated_queries_go_on_in_other_partitions(block: int) -> None:
+    size = CASES // 4
+    fixed = 0
+    for seed in range(FIRST + block * size, FIRST + (block + 1) * size):
+        case = Generator(seed).case()
+        plan = planned(case.tidegate(), case.catalog)
+        found = check(case, plan, COUNTS[seed % len(COUNTS)], random.Random(seed))
+        fixed += found == "fixed"
+        assert found in (None, "fixed"), f"seed {seed}, {found}\n{case.tidegate()}\n{case.rows}"
+    assert fixed <= size // 10, f"{fixed} of {size} queries cannot move"
