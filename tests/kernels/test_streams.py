@@ -9,6 +9,8 @@ import sqlglot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernels.conftest import HORIZON
+from tidegate.algebra.modify import Since
 from tidegate.algebra.operators import (
     Distinct,
     Dstream,
@@ -22,6 +24,7 @@ from tidegate.algebra.operators import (
     UnionAll,
     Window,
 )  # fmt: skip
+from tidegate.algebra.reference import Reference, Validity
 from tidegate.algebra.windows import TimeWindow
 from tidegate.errors import Diagnostic
 from tidegate.kernels.graph import compile_plan, compile_plans
@@ -47,6 +50,32 @@ def test_changes(kind, data, tools, streams):
         {"L": tools.frame(rows)},
         data.draw(streams.boundaries),
         expected,
+        data.draw(st.booleans()),
+    )
+
+
+@settings(max_examples=3 * FEW)
+@given(data=st.data())
+def test_since_when_rows_are_there(data, tools, streams):
+    """Counted tick by tick: what comes stands in a queue, what goes is taken from its head."""
+    rows = data.draw(streams.physical)
+    there, answers, before = {}, {}, Counter()
+    for t in HORIZON:
+        now = tools.bag(rows, t)
+        for e, n in (now - before).items():
+            there.setdefault(e, []).extend([t] * n)
+        for e, n in (before - now).items():
+            del there[e][:n]
+        before = now
+        answers[t] = Counter((*e, u) for e, all_ in there.items() for u in all_)
+    plan = Since(tools.scan("L"))
+    reference = Reference({"L": Validity(rows)})
+    assert all(reference.snapshot(plan, t) == answers[t] for t in HORIZON)
+    tools.agree(
+        plan,
+        {"L": tools.frame(rows)},
+        data.draw(streams.boundaries),
+        answers.__getitem__,
         data.draw(st.booleans()),
     )
 

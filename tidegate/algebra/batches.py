@@ -14,7 +14,7 @@ from collections.abc import Set
 from dataclasses import replace
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.modify import Clock, Modify, Restrict, Sync
+from tidegate.algebra.modify import Clock, Modify, Restrict, Since, Sync
 from tidegate.algebra.points import points_of
 from tidegate.algebra.windows import TimeWindow
 from tidegate.errors import Diagnostic, unsupported
@@ -51,7 +51,7 @@ def in_batches(plan: op.Node, batched: Set[str]) -> op.Node:
             help="SYNC BY points of a CLOCK",
         )
     result: op.Node = plan.with_inputs(*inputs)
-    return replace(result, width=BATCHES) if isinstance(result, Restrict) else result
+    return replace(result, width=BATCHES) if isinstance(result, Restrict | Since) else result
 
 
 def _origin(plan: op.Node) -> op.Node:

@@ -222,3 +222,23 @@ class Restrict(Node):
         return (*self.input.schema, self.now)
 
     __hash__ = Node.__hash__
+
+
+@dataclass(frozen=True)
+class Since(Node):
+    """Each row with the instant of the modification that brought it, as a last, hidden column TS: NULL if it was always there.
+
+    An update that changes nothing is none. Of several equal rows the one that came first leaves first. State: the rows in force with
+    their instants.
+    """
+
+    input: Node
+    timestamps: bool = False
+    width: int = 1
+    """Ticks of an instant: TS is the instant, whatever its batch."""
+
+    @cached_property
+    def schema(self) -> Schema:
+        return (*self.input.schema, Field("TS", TIMESTAMP if self.timestamps else BIGINT, hidden=True))
+
+    __hash__ = Node.__hash__

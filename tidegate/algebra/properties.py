@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from tidegate.algebra import operators as op
 from tidegate.algebra.expressions import conjuncts, index_of
-from tidegate.algebra.modify import Clock, Modify, Restrict, Sync
+from tidegate.algebra.modify import Clock, Modify, Restrict, Since, Sync
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow, is_temporal
 
 Keys = frozenset[frozenset[int]]
@@ -333,6 +333,11 @@ def _restrict(node: Restrict, input: Properties) -> Properties:
     return Properties(ends_known=input.ends_known, bounded=input.bounded, keys=input.keys)
 
 
+def _since(node: Since, input: Properties) -> Properties:
+    """Rows with one column more, which tells equal ones apart only by chance."""
+    return Properties(append_only=input.append_only, keys=input.keys)
+
+
 TRANSFER: Mapping[type[op.Node], Callable[..., Properties]] = {
     op.Scan: _scan,
     op.OneRow: _one_row,
@@ -354,5 +359,6 @@ TRANSFER: Mapping[type[op.Node], Callable[..., Properties]] = {
     Clock: _clock,
     Sync: _sync,
     Restrict: _restrict,
+    Since: _since,
 }
 """What each operator does to the properties of its inputs."""

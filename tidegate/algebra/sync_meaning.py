@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from heapq import merge
@@ -13,11 +13,21 @@ from typing import TYPE_CHECKING
 from tidegate import time
 from tidegate.algebra import operators as op
 from tidegate.algebra.aggregates import Bag
-from tidegate.algebra.modify import Anomaly, Clock, Modify, Restrict, Sync, point_column, replay, width_of
+from tidegate.algebra.modify import (
+    Anomaly,
+    Clock,
+    Modify,
+    Restrict,
+    Since,
+    Sync,
+    point_column,
+    replay,
+    width_of,
+)
 from tidegate.algebra.now import bounds
 from tidegate.algebra.points import points_of
 from tidegate.errors import Diagnostic, internal
-from tidegate.types import Value
+from tidegate.types import Row, Value
 
 if TYPE_CHECKING:
     from tidegate.algebra.reference import Arrivals, Reference
@@ -69,6 +79,22 @@ def restrict(self: Reference, node: Restrict, t: int) -> Bag:
     holds = self.compiled(node.predicate, node.predicate_schema)
     now = _moment(t // node.width, node.timestamps)
     return Counter({e: n for e, n in self.snapshot(node.input, t).items() if holds((*e, now)) is True})
+
+
+def since(self: Reference, node: Since, t: int) -> Bag:
+    """{(e, u)}: u is when e came; the first of equal rows to come is the first to go"""
+    there: dict[Row, deque[int]] = {}
+    before: Bag = Counter()
+    for p in takewhile(lambda p: p <= t, self.change_points(node.input)):
+        now = self.snapshot(node.input, p)
+        for e, n in (now - before).items():
+            there.setdefault(e, deque()).extend([p] * n)
+        for e, n in (before - now).items():
+            for _ in range(n):
+                there[e].popleft()
+        before = now
+    return Counter((*e, None if p == time.MIN else _moment(p // node.width, node.timestamps))
+                   for e, all_ in there.items() for p in all_)  # fmt: skip
 
 
 def is_point(self: Reference, points: op.Node, p: int) -> bool:
@@ -130,6 +156,8 @@ def changes(self: Reference, plan: op.Node) -> set[int]:
                 width = width_of(plan.points)
                 found.update(max(at, p * width) for p in _first(self, plan.points, at // width))
         return found
+    if isinstance(plan, Since):
+        return set(self.change_points(plan.input))
     if isinstance(plan, Restrict):
         return {*self.change_points(plan.input), *_limits(self, plan)}
     raise Diagnostic(
@@ -169,4 +197,5 @@ MEANINGS: dict[type[op.Node], Callable[..., Bag]] = {
     Clock: clock,
     Sync: sync,
     Restrict: restrict,
+    Since: since,
 }

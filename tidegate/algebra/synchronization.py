@@ -137,6 +137,26 @@ def report(
     return Report(tuple(sorted(full)), tuple(sorted(anywhere - full)))
 
 
+COUNTED = 100_000
+"""So many points are counted one by one."""
+
+
+def counted(plan: op.Node, since: int, upto: int) -> tuple[int, int] | None:
+    """How many full and partial points there are in [since, upto); None where they are events, or too many to count.
+
+    >>> from tidegate.algebra.modify import Clock
+    >>> s = op.Scan("S", (), relation=True)
+    >>> counted(op.UnionAll(Sync(s, Clock(2)), Sync(s, Clock(3))), 1, 13)
+    (2, 6)
+    """
+    found = [p.points for p in inputs(plan) if not p.points.is_every_instant]
+    fastest = min((c.step for p in found for c in p.ticks), default=1)
+    if any(p.events for p in found) or upto - since > COUNTED * fastest:
+        return None
+    passed = report(plan, since, upto)
+    return len(passed.full), len(passed.partial)
+
+
 def _within(
     points: Points, since: int, upto: int, events: Callable[[op.Node], Collection[int]] | None
 ) -> set[int]:

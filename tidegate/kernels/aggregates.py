@@ -17,6 +17,7 @@ from tidegate.algebra.operators import Aggregate
 from tidegate.kernels.aggregate_forms import Extreme, choose
 from tidegate.kernels.aggregate_sums import sweep_count
 from tidegate.kernels.aggregate_sweep import Form, Sweep, order_codes
+from tidegate.kernels.index import in_force, index_of, indexed, latest
 from tidegate.kernels.rows import Frame, Layout, State, Table, accumulate, dtype, empty, empty_chunk, table
 from tidegate.kernels.sweep_groups import Ids, gather
 from tidegate.kernels.sweep_ranks import staircase
@@ -108,10 +109,12 @@ class AggregateKernel:
             live if again else expiring, expiring.height, others, new, self.keys, upto,
             self._choice([new, live, *others]),
         )  # fmt: skip
-        after = {name: Table(t.rows, t.delta.clear()) for name, t in state.items()}
+        after = {name: t.settled for name, t in state.items()}
         if line is None:
             return after, empty_chunk(self.node.schema)
-        after["groups"], chunk = self._sweep(state["groups"].rows, line)
+        index = index_of(state["groups"], self.keys)
+        delta, chunk = self._sweep(in_force(index, line.groups.keys), line)
+        after["groups"] = indexed(index, delta, latest(self.keys))
         after["live"] = Table(*keep_live(rest, new, upto))
         if again:
             lasting = new.filter(pl.col("te") == MAX).select(state["lasting"].rows.columns)
@@ -149,7 +152,8 @@ class AggregateKernel:
 
         return choose
 
-    def _sweep(self, known: Frame, line: Timeline) -> tuple[Table, Frame]:
+    def _sweep(self, known: Frame, line: Timeline) -> tuple[Frame, Frame]:
+        """The touched groups after the step, and the chunk; `known` holds them as they were, perhaps with a few others."""
         found = line.groups.locate(known)
         at = np.full(line.groups.count, -1, np.int64)
         touched = np.flatnonzero(found >= 0)
@@ -169,11 +173,9 @@ class AggregateKernel:
         accumulators = {name: series for s in swept for name, series in s.after.items()}
         delta = line.groups.keys.with_columns(n=pl.Series(rows), **accumulators).select(known.columns)
         delta = delta.filter(pl.Series((rows != 0) | (at >= 0)))
-        kept = known.filter(pl.Series(found < 0)) if known.height else known
-        groups = pl.concat([kept, delta.filter(pl.col("n") != 0)])
         points, codes, ts, te, n = segments(line.group_points, line.times, counts, sweep.changed)
         keys = gather(line.groups.keys, codes)
         out = [keys[f"c{k}"].alias(f"c{i}") for i, k in enumerate(self.node.keys)]
         out += [s.values(points).alias(f"c{len(out) + i}") for i, s in enumerate(swept)]
         out += [pl.Series("ts", ts), pl.Series("te", te), pl.Series("n", n)]
-        return Table(groups.rechunk() if groups.n_chunks() > 16 else groups, delta), pl.DataFrame(out)
+        return delta, pl.DataFrame(out)

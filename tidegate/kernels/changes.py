@@ -7,19 +7,8 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from tidegate.kernels.rows import (
-    Frame,
-    Layout,
-    State,
-    Table,
-    columns,
-    consolidate,
-    empty,
-    payload_types,
-    released,
-    table,
-)
-from tidegate.time import MAX
+from tidegate.kernels.rows import Frame, Layout, State, columns, empty, payload_types, table
+from tidegate.kernels.streams import jumps
 from tidegate.types import Schema
 
 
@@ -50,17 +39,8 @@ class TaggedKernel:
         return {"pending": table(empty(payload_types(self.schema), "te", "n"))}
 
     def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
-        payload = columns(len(self.schema))
-        chunk = chunks[0].select(*payload, "ts", "te", "n")
-        ends = chunk.filter(pl.col("te") < MAX).select(*payload, pl.col("te") + 1, -pl.col("n"))
-        now, later = released(ends, upto)
-        due, rest = released(state["pending"].rows, upto)
-        later = consolidate(later)
-        past = pl.concat([now, due]).select(*payload, (pl.col("te") - 1).alias("ts"), "n")
-        jumps = consolidate(pl.concat([chunk.select(*payload, "ts", "n"), past]))
-        pending = pl.concat([rest, later])
-        after = {"pending": Table(pending.rechunk() if pending.n_chunks() > 16 else pending, later)}
-        return after, self._tagged(jumps)
+        after, found = jumps(state, chunks[0], columns(len(self.schema)), upto)
+        return after, self._tagged(found)
 
     def _tagged(self, jumps: Frame) -> Frame:
         payload = columns(len(self.schema))

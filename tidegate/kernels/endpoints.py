@@ -87,31 +87,6 @@ def raised(tick: pl.Expr, to: Callable[[pl.Expr], pl.Expr], width: int) -> pl.Ex
     return to(tick) if width == 1 else pl.max_horizontal(tick, widened(to(instant_of(tick, width)), width))
 
 
-@dataclass(frozen=True)
-class AlignKernel:
-    """Both ends of each row move up to the next multiple of `step`; a row that vanishes by this is never seen.
-
-    A tick of such an instant stays where it is (`width` ticks an instant). State: `held` are the rows whose start is
-    not before W; `end` is where they will end.
-    """
-
-    schema: Schema
-    step_ticks: int
-    width: int = 1
-    layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "layout", {"held": Layout((), tuple(columns(len(self.schema))))})
-
-    def initial(self) -> State:
-        return {"held": table(empty(payload_types(self.schema), "te", "end", "n"))}
-
-    def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
-        move = lambda t: aligned(t, self.step_ticks)  # noqa: E731
-        rows = chunks[0].with_columns(raised(pl.col(c), move, self.width) for c in ("ts", "te"))
-        return hold(state, "held", rows, columns(len(self.schema)), upto)
-
-
 def hold(state: State, name: str, rows: Frame, payload: Sequence[str], upto: int) -> tuple[State, Frame]:
     """Emit the rows that start before `upto`, the waiting ones among them; keep the others waiting."""
     rows = rows.filter(pl.col("ts") < pl.col("te")).select(*payload, "ts", "te", "n")
@@ -123,6 +98,39 @@ def hold(state: State, name: str, rows: Frame, payload: Sequence[str], upto: int
     due, rest = released(state[name].rows, upto)
     due = due.select(*payload, (pl.col("te") - 1).alias("ts"), pl.col("end").alias("te"), "n")
     return {name: Table(accumulate(rest, later), later)}, pl.concat([rows.filter(at_once), due])
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A kernel that moves ends of rows. State: `held` are the rows whose start is not before W; `end` is where they will end."""
+
+    schema: Schema
+    layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layout", {"held": Layout((), tuple(columns(len(self.schema))))})
+
+    def initial(self) -> State:
+        return {"held": table(empty(payload_types(self.schema), "te", "end", "n"))}
+
+    def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
+        return hold(state, "held", self.moved(chunks[0]), columns(len(self.schema)), upto)
+
+    def moved(self, rows: Frame) -> Frame:
+        """The rows with their new ends; one that vanishes by this is never seen."""
+        raise AssertionError(f"{type(self).__name__} does not say what it does")
+
+
+@dataclass(frozen=True)
+class AlignKernel(Holding):
+    """Both ends of each row move up to the next multiple of `step`; ticks of such an instant stay (`width` ticks an instant)."""
+
+    step_ticks: int
+    width: int = 1
+
+    def moved(self, rows: Frame) -> Frame:
+        move = lambda t: aligned(t, self.step_ticks)  # noqa: E731
+        return rows.with_columns(raised(pl.col(c), move, self.width) for c in ("ts", "te"))
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,6 @@ from tidegate.kernels.rows import (
     Kernel,
     Layout,
     State,
-    Table,
     columns,
     empty_chunk,
     restore,
@@ -411,4 +410,4 @@ def deltas(states: States) -> dict[str, dict[str, Frame]]:
 
 def settled(states: States) -> dict[str, State]:
     """The states without their deltas, as the next epoch finds them."""
-    return {id_: {name: Table(t.rows, t.rows.clear()) for name, t in s.items()} for id_, s in states.items()}
+    return {id_: {name: t.settled for name, t in s.items()} for id_, s in states.items()}

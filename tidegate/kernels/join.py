@@ -12,6 +12,7 @@ from sqlglot import exp
 from tidegate.algebra.expressions import conjoin, conjuncts, references, shift
 from tidegate.algebra.operators import Join
 from tidegate.kernels.expressions import Functions, Scalar, type_of
+from tidegate.kernels.index import index_of, indexed
 from tidegate.kernels.pairs import starting_inside
 from tidegate.kernels.rows import (
     Frame,
@@ -114,17 +115,21 @@ class JoinKernel:
         return {s: table(empty({**payload_types(f), **keys}, "te", "n")) for s, f in sides.items()}
 
     def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
-        old = [state[s].rows.with_columns(ts=pl.lit(MIN, dtype=pl.Int64)) for s in ("left", "right")]
-        new = [self._keyed(chunk, i) for i, chunk in enumerate(chunks)]
-        both = [pl.concat([o.select(n.columns), n]) for o, n in zip(old, new, strict=True)]
         keys = columns(len(self.keys), "k")
+        new = [self._keyed(chunk, i) for i, chunk in enumerate(chunks)]
+        sides = [state[s] for s in ("left", "right")]
+        old = [_partners(t, n, keys) for t, n in zip(sides, reversed(new), strict=True)]
+        both = [
+            pl.concat([o.with_columns(ts=pl.lit(MIN, dtype=pl.Int64)).select(n.columns), n])
+            for o, n in zip(old, new, strict=True)
+        ]
         found: list[Frame] = []
         # The later start belongs to a new row: a right one (ties included), or a left one.
         for a, b in starting_inside(both[0], new[1], keys, strict=False):
             found.extend(self._joined(a, b))
         for b, a in starting_inside(both[1], new[0], keys, strict=True):
             found.extend(self._joined(a, b))
-        tables = {s: _kept(state[s].rows, n, upto) for s, n in zip(("left", "right"), new, strict=True)}
+        tables = {s: _kept(state[s], n, keys, upto) for s, n in zip(("left", "right"), new, strict=True)}
         return tables, pl.concat(found) if found else empty_chunk(self.schema)
 
     def _keyed(self, chunk: Frame, side: int) -> Frame:
@@ -161,6 +166,16 @@ class JoinKernel:
         )
 
 
-def _kept(rows: Frame, new: Frame, upto: int) -> Table:
-    delta = consolidate(expire(new, upto).select(rows.columns))
-    return Table(accumulate(expire(rows, upto), delta), delta)
+def _partners(kept: Table, others: Frame, keys: Sequence[str]) -> Frame:
+    """The rows kept of one side that may meet new rows of the other."""
+    if others.is_empty():
+        return kept.rows.clear()
+    return consolidate(index_of(kept, keys).find(others)) if keys else kept.rows
+
+
+def _kept(kept: Table, new: Frame, keys: Sequence[str], upto: int) -> Table:
+    delta = consolidate(expire(new, upto).select(kept.rows.columns))
+    if not keys:
+        return Table(accumulate(expire(kept.rows, upto), delta), delta)
+    index = index_of(kept, keys).expired(upto)
+    return indexed(index, delta, lambda a, b, _: accumulate(expire(a, upto), expire(b, upto)))

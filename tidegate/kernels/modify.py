@@ -19,15 +19,14 @@ from tidegate.algebra.modify import (
     Anomaly,
     Operation,
 )
+from tidegate.kernels.index import in_force, index_of, indexed, latest
 from tidegate.kernels.rows import (
     Frame,
     Layout,
     State,
     Table,
     empty,
-    nearby,
     payload_types,
-    replace_latest,
     table,
     to_rows,
 )
@@ -93,17 +92,15 @@ class ModifyKernel:
 
     def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
         (chunk,) = chunks
-        current = state["current"].rows
+        current = index_of(state["current"], self._keys)
         nothing = table(state["anomalies"].rows)
         if chunk.is_empty():
-            out = empty({c: current.schema[c] for c in self._kept}, "ts", "te", "n")
-            return {"current": table(current), "anomalies": nothing}, self._named(out)
+            out = empty({c: chunk.schema[c] for c in self._kept}, "ts", "te", "n")
+            return {"current": state["current"].settled, "anomalies": nothing}, self._named(out)
         keys, kept = self._keys, self._kept
         # A sort by time and arrival keeps the rows of a key in order; group numbers make that cheap afterwards.
         touched = chunk.select(keys).unique(maintain_order=True)
-        old = current.filter(nearby(current, touched, keys)).join(
-            touched, on=keys, how="semi", nulls_equal=True
-        )
+        old = in_force(current, touched)
         rows = (
             chunk.with_columns(op=self._operations(chunk))
             .join(touched.with_row_index("group"), on=keys, how="left", nulls_equal=True)
@@ -137,13 +134,13 @@ class ModifyKernel:
         ends = old.join(firsts, on=keys, how="inner", nulls_equal=True).select(
             *kept, "ts", pl.lit(MAX, pl.Int64).alias("te"), pl.lit(-1, pl.Int64).alias("n")
         )
-        latest = seen.filter(pl.col("te") == MAX)
-        gone = latest.filter(pl.col("op") == _DELETE).join(
+        final = seen.filter(pl.col("te") == MAX)
+        gone = final.filter(pl.col("op") == _DELETE).join(
             old.select(keys), on=keys, how="semi", nulls_equal=True
         )
         delta = pl.concat(
             [
-                latest.filter(pl.col("op") != _DELETE).select(*kept, pl.lit(1, pl.Int64).alias("n")),
+                final.filter(pl.col("op") != _DELETE).select(*kept, pl.lit(1, pl.Int64).alias("n")),
                 gone.select(*kept, pl.lit(0, pl.Int64).alias("n")),
             ]
         )
@@ -154,7 +151,7 @@ class ModifyKernel:
             ]
         ).rename({"ts": "te"})
         after = {
-            "current": Table(replace_latest(current, delta, keys), delta),
+            "current": indexed(current, delta, latest(keys)),
             "anomalies": Table(nothing.rows, reported.select(nothing.rows.columns)),
         }
         return after, self._named(pl.concat([starts, ends]))

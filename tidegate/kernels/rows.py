@@ -11,7 +11,7 @@ adds to the log of each table, so that an epoch costs what changed, and the log 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import polars as pl
@@ -59,10 +59,20 @@ class Layout:
 
 @dataclass(frozen=True)
 class Table:
-    """A state table after a step: its rows, and what the step appended to its log."""
+    """A state table after a step: its rows, and what the step appended to its log.
+
+    `index` is what a kernel knows about where rows are (see `kernels.index`). The rows may then be the log itself: what
+    became of a row stands after it, as a row of opposite sign or the later one of its key.
+    """
 
     rows: Frame
     delta: Frame
+    index: object = field(default=None, compare=False, repr=False)
+
+    @property
+    def settled(self) -> Table:
+        """As the next epoch finds it, with nothing logged yet."""
+        return Table(self.rows, self.rows.clear(), self.index)
 
 
 State = Mapping[str, Table]

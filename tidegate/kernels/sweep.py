@@ -7,13 +7,15 @@ equals NULL here, as in SQL's set operations.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import polars as pl
 
 from tidegate.kernels import sweep_walk
+from tidegate.kernels.index import in_force, index_of, indexed, latest
 from tidegate.kernels.rows import (
     Frame,
     Layout,
@@ -25,7 +27,6 @@ from tidegate.kernels.rows import (
     joined,
     payload_types,
     released,
-    replace_latest,
     table,
 )  # fmt: skip
 from tidegate.kernels.sweep_walk import Ints
@@ -54,8 +55,8 @@ def net(rows: Frame, payload: Sequence[str]) -> Frame:
     keys = list(payload) or ["unit"]
     keyed = rows if payload else rows.with_columns(unit=pl.lit(0, dtype=pl.UInt32))
     types = {k: keyed.schema[k] for k in keys}
-    nothing = empty(types, "left", "right", "n"), empty(types, "te", "side", "n")
-    return sweep(*nothing, [keyed], keys, "all", MAX)[2].select(*payload, "ts", "te", "n")
+    current, waiting = empty(types, "left", "right", "n"), empty(types, "te", "side", "n")
+    return sweep(lambda _: current, waiting, [keyed], keys, "all", MAX)[1].select(*payload, "ts", "te", "n")
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,10 @@ class SweepKernel:
         sides = [c.select(*keys, "ts", "te", "n") for c in chunks]
         waiting, kept = released(state["pending"].rows, upto)
         later = _ends_after(sides, keys, upto)
-        current, delta, out = sweep(state["current"].rows, waiting, sides, keys, self.operation, upto)
+        current = index_of(state["current"], keys)
+        delta, out = sweep(partial(in_force, current), waiting, sides, keys, self.operation, upto)
         return (
-            {"current": Table(current, delta), "pending": Table(joined(kept, later), later)},
+            {"current": indexed(current, delta, latest(keys)), "pending": Table(joined(kept, later), later)},
             out.select(*columns(len(self.schema)), "ts", "te", "n"),
         )
 
@@ -115,22 +117,26 @@ def _ends_after(sides: Sequence[Frame], keys: Sequence[str], upto: int) -> Frame
 
 
 def sweep(
-    current: Frame, waiting: Frame, sides: Sequence[Frame], keys: Sequence[str], operation: str, upto: int
-) -> tuple[Frame, Frame, Frame]:
-    """One epoch: the new multiplicities, those of the touched payloads, and the rows of the result.
+    current: Callable[[Frame], Frame],
+    waiting: Frame,
+    sides: Sequence[Frame],
+    keys: Sequence[str],
+    operation: str,
+    upto: int,
+) -> tuple[Frame, Frame]:
+    """One epoch: the new multiplicities of the touched payloads, and the rows of the result.
 
-    Equal neighbours coalesce; of the changes c1 < c2 < … of a payload the old row is closed at c1, the
+    `current` gives the multiplicities of some payloads before. Equal neighbours coalesce; of the changes c1 < c2 < … of a payload the old row is closed at c1, the
     segments between are closed, and the last stays open.
     """
     names = list(keys)
     rows = pl.concat([waiting.select(names), *(side.select(names) for side in sides)])
     if rows.is_empty():
-        return current, current.clear(), empty({k: current.schema[k] for k in names}, "ts", "te", "n")
+        types = {k: rows.schema[k] for k in names}
+        return empty(types, "left", "right", "n"), empty(types, "ts", "te", "n")
     groups = rows.unique().with_row_index("g")
     codes = rows.join(groups, on=names, how="left", nulls_equal=True, maintain_order="left")["g"]
-    # Small probes large: a join keeps its right side in a hash table.
-    mine = current.join(groups, on=names, how="semi", nulls_equal=True)
-    before = groups.join(mine, on=names, how="left", nulls_equal=True, maintain_order="left")
+    before = groups.join(current(groups), on=names, how="left", nulls_equal=True, maintain_order="left")
     n, m = (before[c].fill_null(0).to_numpy().copy() for c in ("left", "right"))
     jumps = _jumps(waiting, sides, codes.to_numpy().astype(np.int64), upto)
     group, at, was, now = sweep_walk.walk(*jumps, n, m, OPERATIONS[operation])
@@ -138,7 +144,7 @@ def sweep(
     changed = touched.with_columns(
         left=pl.Series(n), right=pl.Series(m), n=pl.Series(((n != 0) | (m != 0)).astype(np.int64))
     )
-    return replace_latest(current, changed, names), changed, _segments(touched, group, at, was, now)
+    return changed, _segments(touched, group, at, was, now)
 
 
 def _jumps(waiting: Frame, sides: Sequence[Frame], codes: Ints, upto: int) -> tuple[Ints, Ints, Ints, Ints]:

@@ -18,7 +18,7 @@ from sqlglot import exp
 from tidegate.algebra.now import bounds
 from tidegate.algebra.points import Classes
 from tidegate.algebra.scalar_types import infer
-from tidegate.kernels.endpoints import hold, instant_of, widened
+from tidegate.kernels.endpoints import Holding, instant_of, widened
 from tidegate.kernels.expressions import Functions, Scalar
 from tidegate.kernels.rows import (
     Frame,
@@ -66,7 +66,7 @@ def next_ticks(classes: Classes, instants: pl.Series) -> pl.Series:
 
 
 @dataclass(frozen=True)
-class SyncTicksKernel:
+class SyncTicksKernel(Holding):
     """Both ends of each row move up to the next tick: `snapshot(sync(S), t) = snapshot(S, latest tick up to t)`.
 
     State: `held` are the rows that the next tick will show.
@@ -79,20 +79,11 @@ class SyncTicksKernel:
     [(7, 4, 8, 1)]
     """
 
-    schema: Schema
     ticks: Classes
     width: int = 1
-    layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "layout", {"held": Layout((), tuple(columns(len(self.schema))))})
-
-    def initial(self) -> State:
-        return {"held": table(empty(payload_types(self.schema), "te", "end", "n"))}
-
-    def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
-        rows = chunks[0].with_columns(self._moved(chunks[0], c) for c in ("ts", "te"))
-        return hold(state, "held", rows, columns(len(self.schema)), upto)
+    def moved(self, rows: Frame) -> Frame:
+        return rows.with_columns(self._moved(rows, c) for c in ("ts", "te"))
 
     def _moved(self, rows: Frame, column: str) -> pl.Series:
         if self.width == 1:
@@ -195,20 +186,15 @@ def _overdue(upto: int) -> pl.Expr:
 
 
 @dataclass(frozen=True)
-class RestrictKernel:
+class RestrictKernel(Holding):
     """`snapshot(restrict(S), t) = {e in snapshot(S, t) | p(e, t)}`: each row is clipped to where its conditions on NOW hold.
 
     The predicate's last position stands for NOW. State: `held` are rows that begin later.
     """
 
-    schema: Schema
     predicate: exp.Expression
     functions: Functions = field(default_factory=dict, compare=False)
     width: int = 1
-    layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "layout", {"held": Layout((), tuple(columns(len(self.schema))))})
 
     @cached_property
     def limits(self) -> tuple[tuple[str, Scalar], ...]:
@@ -218,11 +204,7 @@ class RestrictKernel:
             found.append((bound.comparison, Scalar(bound.expression, self.schema, type_, self.functions)))
         return tuple(found)
 
-    def initial(self) -> State:
-        return {"held": table(empty(payload_types(self.schema), "te", "end", "n"))}
-
-    def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
-        (rows,) = chunks
+    def moved(self, rows: Frame) -> Frame:
         for comparison, value in self.limits:
             limit = value(rows).cast(pl.Int64)
             after = limit + 1
@@ -236,4 +218,4 @@ class RestrictKernel:
             if comparison in (">", ">=", "="):
                 start = after if comparison == ">" else limit
                 rows = rows.with_columns(ts=pl.max_horizontal(pl.col("ts"), start))
-        return hold(state, "held", rows, columns(len(self.schema)), upto)
+        return rows

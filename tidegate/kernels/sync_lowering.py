@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.modify import Clock, Modify, Restrict, Sync, point_column, width_of
+from tidegate.algebra.modify import Clock, Modify, Restrict, Since, Sync, point_column, width_of
 from tidegate.algebra.points import points_of
 from tidegate.errors import unsupported
 from tidegate.kernels.expressions import Functions
 from tidegate.kernels.modify import InsertsKernel, ModifyKernel
 from tidegate.kernels.rows import Kernel
+from tidegate.kernels.streams import SinceKernel
 from tidegate.kernels.sync import PointsKernel, RestrictKernel, SyncEventsKernel, SyncTicksKernel
 
 
@@ -54,6 +55,10 @@ def _restrict(low: Lowering, node: Restrict) -> str:
     return low.add(kernel, low.id_of(node.input))
 
 
+def _since(low: Lowering, node: Since) -> str:
+    return low.add(SinceKernel(node.input.schema, node.timestamps, node.width), low.id_of(node.input))
+
+
 def _clock(low: Lowering, node: Clock) -> str:
     raise unsupported(
         "CLOCK has a row for every tick, without end, and is never run as a stream",
@@ -65,5 +70,6 @@ RULES: Mapping[type[op.Node], Callable[[Any, Any], str]] = {
     Modify: _modify,
     Sync: _sync,
     Restrict: _restrict,
+    Since: _since,
     Clock: _clock,
 }

@@ -13,6 +13,7 @@ from sqlglot import exp
 from tidegate.algebra import operators as op
 from tidegate.algebra.batches import in_batches
 from tidegate.algebra.expressions import ref, span_of
+from tidegate.algebra.modify import Since
 from tidegate.algebra.scalar_types import common_type, type_to_sqlglot
 from tidegate.errors import Diagnostic, did_you_mean, unsupported
 from tidegate.language import syntax
@@ -275,7 +276,10 @@ class Binder:
             self.time.add(source.time_type, definition.name, span_of(ast.this))
             self._batches(source, ast)
             return plan, definition.name, True
-        return self._view(definition, span_of(ast.this)), definition.name, False
+        plan = self._view(definition, span_of(ast.this))
+        if self.time.domain is None or not _asks_since(ast, plan.schema):
+            return plan, definition.name, False
+        return Since(plan, self.time.domain == TIMESTAMP), definition.name, True
 
     def _batches(self, definition: StreamDefinition, ast: exp.Table) -> None:
         if definition.batch is not None:
@@ -291,6 +295,21 @@ class Binder:
         except Diagnostic as diagnostic:
             raise diagnostic.locate(view.text) from None
         return _named_plan(plan, _rename(plan.schema, list(view.columns), view.query))
+
+
+def _asks_since(ast: exp.Table, schema: Schema) -> bool:
+    """Whether a query reads when a view's rows were modified last: TS, where the view has no such column of its own."""
+    select = ast.find_ancestor(exp.Select)
+    if (
+        select is None
+        or ast.arg_key != "this"
+        or any(f.name.upper() == "TS" and not f.hidden for f in schema)
+    ):
+        return False
+    alone = not select.args.get("joins") and not ast.args.get("joins")
+    known = (ast.alias or ast.name).lower()
+    asked = [c.table.lower() for c in select.find_all(exp.Column) if c.name.upper() == "TS"]
+    return known in asked or (alone and "" in asked)
 
 
 _UNDERSTOOD = {

@@ -14,6 +14,7 @@ from sqlglot import exp
 from tidegate.algebra.functions import AggregateFunction, ScalarFunction
 from tidegate.algebra.operators import Scan
 from tidegate.errors import Diagnostic
+from tidegate.language.sync_syntax import ModifyOver
 from tidegate.time import BATCHES
 from tidegate.types import BIGINT, TIMESTAMP, Field, Schema, Type
 
@@ -67,6 +68,10 @@ class StreamDefinition:
         return replace(self, width=BATCHES, slack=self.slack * BATCHES)
 
     @property
+    def kind(self) -> str:
+        return "TABLES" if self.table else "STREAMS"
+
+    @property
     def time_type(self) -> Type | None:
         """TIMESTAMP or BIGINT ticks; None for a table, which joins with either."""
         if self.table:
@@ -109,6 +114,11 @@ class ViewDefinition:
     query: exp.Expression
     text: str
     columns: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """Where SHOW lists it: a stream over a source is one of the streams."""
+        return "STREAMS" if isinstance(self.query, ModifyOver) else "VIEWS"
 
 
 Definition = StreamDefinition | ViewDefinition

@@ -141,7 +141,7 @@ class Scope:
         if name.lower() == "ts" and self.relations:
             return Diagnostic(
                 "NO_TIMESTAMP",
-                "TS can be read from base streams only",
+                "TS can be read from streams and views only",
                 help="select it where the stream is named: (SELECT TS AS t, … FROM S)",
             ).at(span_of(column))
         if name.lower() == "now":

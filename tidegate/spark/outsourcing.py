@@ -204,9 +204,7 @@ class _Rewriter:
         ]
         predicate = conjoin(parts)
         assert predicate is not None
-        return _picked(
-            replace(node, input=below, predicate=predicate), range(len(node.schema)), node.schema
-        )
+        return _picked(replace(node, input=below, predicate=predicate), range(len(node.schema)), node.schema)
 
     def _join(self, node: Join) -> Node:
         width = len(node.left.schema)

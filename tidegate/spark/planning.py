@@ -22,7 +22,7 @@ from typing import Any
 from sqlglot import exp
 
 from tidegate.algebra.expressions import index_of, ref, substitute
-from tidegate.algebra.modify import Clock, Modify, Restrict, Sync
+from tidegate.algebra.modify import Clock, Modify, Restrict, Since, Sync
 from tidegate.algebra.operators import (
     Aggregate,
     Distinct,
@@ -428,8 +428,8 @@ def _required(node: Node) -> tuple[int, ...]:
         return tuple(c for c in node.partition_by if c in _hashable(node.inputs[0].schema))
     if isinstance(node, Modify) and node.key is not None:
         return tuple(c for c in node.key if c in _hashable(node.input.schema))
-    if isinstance(node, Distinct | Istream | Dstream):
-        return _hashable(node.schema)
+    if isinstance(node, Distinct | Istream | Dstream | Since):
+        return _hashable(node.inputs[0].schema)
     raise internal(f"no stage for {type(node).__name__}")
 
 

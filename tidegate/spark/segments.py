@@ -19,7 +19,6 @@ from tidegate.kernels.rows import (
     Frame,
     Layout,
     State,
-    Table,
     accumulate,
     expire,
     replace_latest,
@@ -126,7 +125,7 @@ def whole(states: States) -> dict[str, dict[str, Frame]]:
 
 def settled(states: States) -> States:
     """The states as the next epoch finds them, with nothing logged yet."""
-    return {s: {n: Table(t.rows, t.rows.clear()) for n, t in found.items()} for s, found in states.items()}
+    return {s: {n: t.settled for n, t in found.items()} for s, found in states.items()}
 
 
 def _advance(states: States, logged: Tables, layouts: Mapping[str, Mapping[str, Layout]]) -> States:

@@ -1,0 +1,93 @@
+"""The index of keyed state: lookups give what the whole log stands for, at a price that does not follow the rows there are."""
+
+from __future__ import annotations
+
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.kernels.index import Index, Run, in_force, latest
+from tidegate.kernels.rows import Layout, accumulate, consolidate, restore
+from tidegate.time import MAX
+
+KEYS = st.sampled_from([0, 1, 2, 3, None])
+
+
+def keyed(rows):
+    return pl.DataFrame(rows, schema={"c0": pl.Int64, "c1": pl.Int64, "n": pl.Int64}, orient="row")
+
+
+def empty(frame):
+    return Index(("c0",), (Run(frame.clear(), ("c0",)),))
+
+
+@given(
+    epochs=st.lists(
+        st.dictionaries(KEYS, st.tuples(st.integers(0, 5), st.integers(0, 1)), max_size=5), max_size=12
+    ),
+    wanted=st.sets(KEYS, min_size=1),
+)
+def test_the_latest_row_of_a_key_is_found(epochs, wanted):
+    log = [keyed([])]
+    index = empty(log[0])
+    for rows in epochs:
+        delta = keyed([(k, v, n) for k, (v, n) in rows.items()])
+        log.append(delta)
+        index = index.added(delta, latest(["c0"])) if delta.height else index
+        table = restore(Layout(("c0",)), log, 0)
+        asked = keyed([(k, 0, 1) for k in wanted])
+        expected = {r for r in table.rows() if r[0] in wanted}
+        assert {r for r in in_force(index, asked).rows() if r[0] in wanted} == expected
+        assert {*restore(Layout(("c0",)), [index.rows], 0).rows()} == {*table.rows()}
+
+
+@given(
+    epochs=st.lists(
+        st.lists(st.tuples(KEYS, st.integers(0, 2), st.sampled_from([1, 1, -1])), max_size=6), max_size=12
+    ),
+    wanted=st.sets(KEYS, min_size=1),
+)
+def test_signed_rows_add_up(epochs, wanted):
+    log = [keyed([])]
+    index = empty(log[0])
+    for rows in epochs:
+        delta = consolidate(keyed(rows))
+        log.append(delta)
+        index = index.added(delta, lambda a, b, _: accumulate(a, b)) if delta.height else index
+        expected = {r for r in consolidate(pl.concat(log)).rows() if r[0] in wanted}
+        found = consolidate(index.find(keyed([(k, 0, 1) for k in wanted])))
+        assert {r for r in found.rows() if r[0] in wanted} == expected
+
+
+def test_a_thousand_small_changes_leave_few_runs_and_are_copied_a_few_times():
+    copied = 0
+
+    def merge(older, newer, oldest):
+        nonlocal copied
+        copied += older.height + newer.height
+        return latest(["c0"])(older, newer, oldest)
+
+    index = empty(keyed([])).added(keyed([(k, 0, 1) for k in range(10_000)]), merge)
+    for epoch in range(1_000):
+        index = index.added(keyed([(k, epoch, 1) for k in range(10 * epoch, 10 * epoch + 10)]), merge)
+        assert len(index.runs) <= 12
+    assert copied < 20 * 10_000, "each row is copied about as often as there are runs, not once per epoch"
+    assert in_force(index, keyed([(4_321, 0, 1)])).rows() == [(4_321, 432, 1)]
+
+
+def test_runs_that_are_over_are_dropped_whole():
+    rows = keyed([(1, 5, 1), (2, 9, 1)]).rename({"c1": "te"})
+    index = empty(rows).added(rows, lambda a, b, _: pl.concat([a, b]))
+    assert index.expired(8).rows.height == 2
+    assert index.expired(9).rows.height == 0
+    lasting = index.added(rows.with_columns(te=MAX), lambda a, b, _: pl.concat([a, b]))
+    assert lasting.expired(9).rows.height == 4, "merged with what lasts"
+
+
+def test_a_lookup_does_not_change_what_was_there():
+    """A step that fails is repeated on the state before it."""
+    before = empty(keyed([])).added(keyed([(1, 7, 1), (2, 8, 1), (3, 9, 1)]), latest(["c0"]))
+    after = before.added(keyed([(1, 0, 0)]), latest(["c0"]))
+    wanted = keyed([(1, 0, 1)])
+    assert in_force(after, wanted).rows() == []
+    assert in_force(before, wanted).rows() == [(1, 7, 1)]
