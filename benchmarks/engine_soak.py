@@ -58,11 +58,13 @@ def memory() -> dict[str, int]:
 
 
 def files(folder: str) -> dict[str, int]:
+    """How many there are of each kind; what Spark exchanged is deleted when Java collects its garbage."""
     counted = {"state": 0, "results": 0, "manifests": 0}
     for place, _, names in os.walk(folder):
         for kind in counted:
             if f"{os.sep}{kind}" in place:
                 counted[kind] += len(names)
+    counted["shuffle"] = sum(len(names) for _, _, names in os.walk(os.environ["SPARK_LOCAL_DIRS"]))
     return counted
 
 
@@ -72,7 +74,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=500, help="new rows per epoch")
     parser.add_argument("--epochs", type=int, default=3000)
     parser.add_argument("--every", type=int, default=250, help="epochs from one line to the next")
+    parser.add_argument("--minutes", type=float, default=60, help="stop after so many, whatever was reached")
     given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        os.environ["SPARK_LOCAL_DIRS"] = scratch
+        soak(given)
+
+
+def soak(given: argparse.Namespace) -> None:
     spark = spark_session()
     columns = (Field("item", BIGINT), Field("price", BIGINT), Field("t", BIGINT))
     bids = StreamDefinition("Bid", columns, SourceCall("memory", ("Bid",)), ordered_by="t")
@@ -85,12 +94,14 @@ def main() -> None:
         run = Engine(spark, folder).start(queries, {"Bid": bids}, begin=False, retention=50 * given.rows)
         run.graph.advance({"Bid": make_batch(0, given.state, given.state)})
         taken: list[float] = []
+        end = time.perf_counter() + 60 * given.minutes
         for i in range(1, given.epochs + 1):
             batch = make_batch(given.state + i * given.rows, given.rows, given.state)
             started = time.perf_counter()
             run.graph.advance({"Bid": batch})
             taken.append(time.perf_counter() - started)
-            if i % given.every == 0:
+            over = time.perf_counter() > end
+            if i % given.every == 0 or over:
                 held, kept = memory(), files(folder)
                 print(
                     f"epoch {i}: median {statistics.median(taken) * 1000:.0f} ms, worst {max(taken) * 1000:.0f} ms; "
@@ -100,6 +111,8 @@ def main() -> None:
                     flush=True,
                 )
                 taken = []
+            if over:
+                break
 
 
 if __name__ == "__main__":

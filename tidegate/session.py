@@ -388,11 +388,14 @@ class LiveQuery:
     def at(self, instant: int | datetime) -> DataFrame:
         return self.result.at(instant)
 
-    def intervals(self) -> DataFrame:
-        return self.result.intervals()
+    def intervals(self, since: int | datetime | None = None) -> DataFrame:
+        return self.result.intervals(since)
 
-    def changes(self) -> DataFrame:
-        return self.result.changes()
+    def changes(self, since: int | datetime | None = None, until: int | datetime | None = None) -> DataFrame:
+        return self.result.changes(since, until)
+
+    def _repr_html_(self) -> str:
+        return self.result._repr_html_()
 
     def latest(self) -> DataFrame:
         return self.result.latest()

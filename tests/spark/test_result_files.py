@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.test_runtime import DEFINITIONS, assert_equals, assert_readable, judge, make_rows, plans
 from tidegate.errors import Diagnostic
@@ -130,8 +130,45 @@ def test_an_answer_that_is_not_kept_is_refused(spark: SparkSession, tmp_path: Pa
     run.graph.advance({"S": [(1, 2.0, 61)]})
     assert run.graph.ledger.latest.upto == 57
     assert run.result("q").at(40).collect() == []
+    for ask in (
+        lambda r: r.at(15),
+        lambda r: r.changes(),
+        lambda r: r.changes(since=36),
+        lambda r: r.intervals(),
+        lambda r: r.intervals(since=36),
+    ):
+        with pytest.raises(Diagnostic, match="kept from 37 on"):
+            ask(run.result("q"))
+    # A run that goes on knows what it let go, before its next epoch and with another retention.
+    again = engine.start({"q": plans()["grouped"]}, DEFINITIONS, graph="kept", begin=False).result("q")
     with pytest.raises(Diagnostic, match="kept from 37 on"):
-        run.result("q").at(15)
+        again.changes(since=36)
+
+
+@pytest.mark.spark
+def test_what_is_kept_is_whole_from_the_horizon_on(spark: SparkSession, tmp_path: Path) -> None:
+    engine = Engine(spark, str(tmp_path), partitions=1)
+    batches = [[(1, 1.0, 10), (2, 2.0, 20)], [(1, 2.0, 30)], [(2, 2.0, 33)], [(1, 4.0, 47)], [(1, 5.0, 60)]]
+    kept, everything = (
+        engine.start({"q": plans()["grouped"]}, DEFINITIONS, graph=name, begin=False, retention=retention)
+        for name, retention in (("kept", 10), ("everything", None))
+    )
+    for run in (kept, everything):
+        run.graph.files_limit = 2
+        for batch in batches:
+            run.graph.advance({"S": batch})
+    horizon = kept.graph.ledger.horizon
+    assert 10 < horizon < everything.graph.ledger.latest.upto
+
+    def rows(frame: DataFrame) -> list[tuple[object, ...]]:
+        return sorted((tuple(r) for r in frame.collect()), key=repr)
+
+    for since in range(horizon, kept.graph.ledger.latest.upto):
+        for ask in ("changes", "intervals"):
+            found, expected = (getattr(run.result("q"), ask)(since=since) for run in (kept, everything))
+            assert rows(found) == rows(expected), (since, ask)
+    before = [c for c in everything.result("q").changes().collect() if c["ts"] < horizon]
+    assert before, "nothing was there to be let go"
 
 
 @pytest.mark.spark

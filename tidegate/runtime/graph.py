@@ -247,19 +247,25 @@ class LiveGraph:
                 partitions=self.partitions,
                 queries=queries,
                 sources=sources,
+                horizon=self._horizon(before.horizon, upto),
             )
             self.ledger.commit(manifest)
             self._pace.tasks = messages
             self._pace.epochs = [*self._pace.epochs[-99:], (started, now, sum(s[1] for s in seen.values()))]
             self.deliver()
-            self._tidy(upto)
+            self._tidy()
             return manifest
 
-    def _tidy(self, upto: int) -> None:
+    def _horizon(self, before: int, upto: int) -> int:
+        if self.retention is None or upto in (MIN, MAX):
+            return before
+        return max(before, add(upto, -self.retention))
+
+    def _tidy(self) -> None:
         """Keep the number of files flat; answers stay, except those that are older than the retention."""
         horizon = None
-        if self.retention is not None and upto not in (MIN, MAX):
-            horizon = add(upto, -self.retention)
+        if self.retention is not None and self.ledger.latest.horizon != MIN:
+            horizon = self.ledger.latest.horizon
             self.ledger.forget_before(horizon)
         self.ledger.tidy(lambda epoch, files: merged(self.storage, epoch, files, horizon, self.files_limit))
 

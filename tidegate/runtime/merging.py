@@ -68,9 +68,9 @@ def _merge(
     assert isinstance(rows, pl.DataFrame)
     if horizon is not None:
         payload = [c for c in rows.columns if c not in ("ts", "te", "n")]
-        rows = rows.filter(pl.col("te") > horizon)
+        rows = rows.filter(pl.col("te") >= horizon)
         if not any(rows.schema[c].is_nested() for c in payload):
-            rows = matched(rows, payload).filter(pl.col("te") > horizon)
+            rows = matched(rows, payload).filter(pl.col("te") >= horizon)
     if rows.is_empty():
         return []
     rows = rows.sort("ts", maintain_order=True)

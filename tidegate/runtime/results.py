@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from tidegate.errors import Diagnostic
 from tidegate.kernels.rows import Frame, to_arrow
+from tidegate.runtime.showing import html_of
 from tidegate.runtime.state import Manifest, ResultFile
 from tidegate.spark.storage import Storage
 from tidegate.spark.values import ddl
@@ -55,8 +56,9 @@ class Result:
         """The rows as they were computed: `c0`, …, `ts`, `te`, `n`."""
         return self._read(self._files())
 
-    def intervals(self) -> DataFrame:
-        """The rows with `valid_from` and `valid_to` (NULL: no known end, or from the beginning)."""
+    def intervals(self, since: int | datetime | None = None) -> DataFrame:
+        """The rows with `valid_from` and `valid_to` (NULL: no known end, or from the beginning); `since`: that end after it."""
+        low = self._kept(since, "intervals")
         files = self._files()
         rows = self._read(files)
         names = self._columns()
@@ -66,6 +68,8 @@ class Result:
             rows = spread.mapInArrow(_Matching(tuple(names)), rows.schema)
         if any(f.negative or f.multiple for f in files):
             rows = rows.select(*names, "ts", "te", F.explode(F.expr("sequence(1L, n)")).alias("n"))
+        if low != MIN:
+            rows = rows.filter(F.col("te") > F.lit(low))
         return rows.select(
             *self._named(), self._moment("ts").alias("valid_from"), self._moment("te").alias("valid_to")
         )
@@ -75,7 +79,7 @@ class Result:
 
         Within [since, until) if given; never beyond what is final.
         """
-        low = MIN if since is None else self._ticks(since)
+        low = self._kept(since, "changes")
         high = self.upto if until is None else min(self._ticks(until), self.upto)
         return self.changes_between(low, high)
 
@@ -111,12 +115,31 @@ class Result:
                 help="ask for an earlier instant, or wait until every source has passed it",
             )
         if t < self.horizon():
-            raise Diagnostic(
-                "FORGOTTEN",
-                f"the answer at {self._show(t)} is not kept: answers are kept from {self._show(self.horizon())} on",
-                help="start the query with a longer retention",
+            raise self._forgotten(
+                f"the answer at {self._show(t)} is", "start the query with a longer retention"
             )
         return self._snapshot(t)
+
+    def _kept(self, since: int | datetime | None, asked: str) -> int:
+        """The tick from which something is asked for; what retention has let go cannot be."""
+        low, horizon = MIN if since is None else self._ticks(since), self.horizon()
+        if low < horizon:
+            what = f"what was before {self._show(horizon)} is" if since is None else f"{self._show(low)} is"
+            raise self._forgotten(
+                what, f"ask for {asked}(since=…), or start the query with a longer retention"
+            )
+        return low
+
+    def _forgotten(self, what: str, advice: str) -> Diagnostic:
+        kept = f"answers are kept from {self._show(self.horizon())} on"
+        return Diagnostic("FORGOTTEN", f"{what} not kept: {kept}", help=advice)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the latest complete answer."""
+        reached = (
+            "the whole stream" if self.manifest().finished else f"what came before {self._show(self.upto)}"
+        )
+        return html_of(self.latest(), f"{self.name}: latest complete answer, from {reached}")
 
     def latest(self) -> DataFrame:
         """The latest complete answer: of a finished run, at its newest row."""

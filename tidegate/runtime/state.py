@@ -64,6 +64,8 @@ class Manifest:
     """Name -> what the graph remembers of it: the label of its group, since when it runs, the plan's fingerprint."""
     logs: Mapping[str, Log] = field(default_factory=dict)
     results: tuple[ResultFile, ...] = ()
+    horizon: int = MIN
+    """Answers before this instant may be gone once this epoch counts."""
 
     @property
     def finished(self) -> bool:
@@ -107,6 +109,7 @@ class Ledger:
         for name in storage.names("manifests"):
             manifest = _decode(bytes(storage.read(f"manifests/{name}")))
             self._record(manifest)
+        self.horizon = max(self.horizon, self.latest.horizon)
         self._collect_litter()
 
     @property
@@ -157,9 +160,9 @@ class Ledger:
         return True
 
     def forget_before(self, horizon: int) -> None:
-        """Drop result files whose rows all ended at or before the horizon."""
+        """Drop result files whose rows all ended before the horizon; an end at the horizon is a change that is kept."""
         self.horizon = max(self.horizon, horizon)
-        gone = [r for r in self._results if r.max_te <= horizon]
+        gone = [r for r in self._results if r.max_te < horizon]
         if not gone:
             return
         for result in gone:

@@ -44,7 +44,7 @@ def spark_session(
     # Workers must run the interpreter that holds the packages, not the first python3 on the path.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName("tidegate").master(master or "local[*]")
-    for name, value in _settings(master or "local[*]", verbose).items():
+    for name, value in settings(master or "local[*]", verbose).items():
         builder = builder.config(name, value)
     if packages:
         builder = builder.config("spark.jars.packages", ",".join(packages))
@@ -78,10 +78,11 @@ def _default_parallelism(spark: SparkSession) -> str:
         return spark.conf.get("spark.sql.shuffle.partitions") or "2"
 
 
-def _settings(master: str, verbose: bool) -> dict[str, str]:
+def settings(master: str, verbose: bool) -> dict[str, str]:
+    """What a new session is told."""
     local = master.startswith("local")
     count = _local_cores(master) if local else None
-    settings = {
+    found = {
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -95,11 +96,19 @@ def _settings(master: str, verbose: bool) -> dict[str, str]:
         "spark.sql.execution.arrow.localRelationThreshold": "0",
         # The place in Python of every column object, noted in Java: most of the cost of building a small query.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
+        # What Spark remembers of past jobs, and what only a collection of Java's garbage lets it delete, must not grow for hours.
+        "spark.ui.retainedJobs": "50",
+        "spark.ui.retainedStages": "50",
+        "spark.ui.retainedTasks": "1000",
+        "spark.sql.ui.retainedExecutions": "20",
+        "spark.cleaner.periodicGC.interval": "5min",
+        # Frames show as tables in notebooks: a few rows, and whether there are more.
+        "spark.sql.repl.eagerEval.enabled": "true",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.numRecentProgressUpdates": "10",
     }
     if local and count is not None:
-        settings |= {
+        found |= {
             "spark.sql.shuffle.partitions": str(count),
             "spark.default.parallelism": str(count),
             "spark.driver.memory": _driver_memory(),
@@ -110,11 +119,9 @@ def _settings(master: str, verbose: bool) -> dict[str, str]:
             "spark.executorEnv.NUMBA_NUM_THREADS": "1",
         }
     if not verbose:
-        settings["spark.log.level"] = "ERROR"
-        settings["spark.driver.extraJavaOptions"] = (
-            f"-Dlog4j2.configurationFile={_log_configuration().as_uri()}"
-        )
-    return settings
+        found["spark.log.level"] = "ERROR"
+        found["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={_log_configuration().as_uri()}"
+    return found
 
 
 def _local_cores(master: str) -> int:

@@ -139,7 +139,9 @@ def read_live(spark: SparkSession, definition: StreamDefinition, inbox: str | No
     if source.function == "memory":
         assert inbox is not None
         declared = f"{schema_ddl(definition.columns)}, {_POSITION} BIGINT"
-        frame = reader.schema(declared).option("maxFilesPerTrigger", _per_trigger(definition)).load(inbox)
+        reader = reader.schema(declared).option("maxFilesPerTrigger", _per_trigger(definition))
+        # Rows are in the state once their batch counts; their files would be listed again at every epoch.
+        frame = reader.option("cleanSource", "delete").load(inbox)
         return _shape(definition, frame, "_metadata.file_path", "0", _POSITION)
     if source.function in FILES:
         path = _existing(definition)
