@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from tidegate.algebra.scalar_types import infer
 from tidegate.algebra.scalars import compile_scalar
 from tidegate.errors import Diagnostic
-from tidegate.kernels.expressions import Scalar, translate
+from tidegate.kernels.expressions import Scalar
 from tidegate.kernels.rows import column_values, from_rows
+from tidegate.kernels.translation import translate
 from tidegate.types import (
     BIGINT,
     BOOLEAN,

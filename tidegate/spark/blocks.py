@@ -16,8 +16,9 @@ import pyarrow as pa
 from pyarrow import ipc
 from sqlglot import exp
 
-from tidegate.kernels.expressions import Scalar, translate
+from tidegate.kernels.expressions import Scalar
 from tidegate.kernels.rows import Frame, to_arrow
+from tidegate.kernels.translation import translate
 from tidegate.spark.hashing import partition_of
 from tidegate.types import VOID, Schema, Type
 

@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 from sqlglot import exp
 
 from tidegate.algebra.expressions import references
-from tidegate.kernels.expressions import Scalar, translate
+from tidegate.kernels.expressions import Scalar
 from tidegate.kernels.rows import Frame, dtype, normalized
+from tidegate.kernels.translation import translate
 from tidegate.language.catalog import StreamDefinition
 from tidegate.spark.blocks import key_types, partitions_of
 from tidegate.spark.exchange import Lane
