@@ -135,8 +135,8 @@ class SinceKernel:
 
     def _named(self, rows: Frame) -> Frame:
         """The column TS: the instant, NULL for what was always there."""
-        at = pl.when(pl.col("since") != MIN).then(pl.col("since") // self.width)
-        at = at.cast(pl.Datetime("us", "UTC")) if self.timestamps else at
+        kind = pl.Datetime("us", "UTC") if self.timestamps else pl.Int64()
+        at = pl.when(pl.col("since") != MIN).then(pl.col("since") // self.width).cast(kind)
         return rows.with_columns(at.alias(f"c{len(self.schema)}")).select(
             *columns(len(self.schema) + 1), *VALIDITY
         )
