@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 from pyarrow import ipc
@@ -22,7 +23,7 @@ from tidegate.kernels.translation import translate
 from tidegate.spark.hashing import partition_of
 from tidegate.types import VOID, Schema, Type
 
-ROWS_PER_BLOCK = 500_000
+BYTES_PER_BLOCK = 32 << 20
 """A block is one row of a shuffle, which should stay far below the size that a row may have."""
 
 FEW = 8
@@ -77,15 +78,16 @@ def scatter(rows: Frame, places: pl.Series, partitions: int) -> Iterator[tuple[i
         for p in range(partitions):
             yield p, rows.filter(places == p)
         return
-    found, start = rows[places.arg_sort()], 0
+    found, start = rows[np.argsort(places.to_numpy(), kind="stable")], 0
     for p, size in places.rename("p").value_counts().sort("p").iter_rows():
         yield p, found.slice(start, size)
         start += size
 
 
 def pack_rows(frame: Frame) -> Iterator[bytes]:
-    """The rows as blocks."""
-    for piece in frame.iter_slices(ROWS_PER_BLOCK):
+    """The rows as blocks of about the same number of rows."""
+    pieces = frame.estimated_size() // BYTES_PER_BLOCK + 1
+    for piece in frame.iter_slices(max(1, -(-frame.height // pieces))):
         yield encode(piece)
 
 

@@ -1,0 +1,48 @@
+"""Blocks hold rows of any size, and rows go where their key says."""
+
+from __future__ import annotations
+
+import polars as pl
+import pyarrow as pa
+import pytest
+import sqlglot
+
+from tidegate.spark import blocks
+from tidegate.types import BIGINT, STRING, Field
+
+SCHEMA = (Field("a", BIGINT), Field("b", STRING))
+
+
+def rows(count: int) -> pl.DataFrame:
+    texts = [None if i % 7 == 0 else "x" * (i % 40) for i in range(count)]
+    return pl.DataFrame({"c0": range(count), "c1": texts}, schema={"c0": pl.Int64, "c1": pl.String})
+
+
+def test_many_bytes_become_many_blocks_that_hold_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = rows(1000)
+    assert len(list(blocks.pack_rows(frame))) == 1
+    monkeypatch.setattr(blocks, "BYTES_PER_BLOCK", 1_000)
+    packed = list(blocks.pack_rows(frame))
+    assert len(packed) > 10
+    assert blocks.unpack_rows(pa.chunked_array([pa.array(packed, pa.binary())])).equals(frame)
+
+
+@pytest.mark.parametrize("partitions", [2, 5, blocks.FEW + 3])
+def test_scattered_rows_are_all_there_once_in_order_and_equal_keys_meet(partitions: int) -> None:
+    frame = rows(500)
+    key = [sqlglot.parse_one("c0 % 10"), sqlglot.parse_one("c1")]
+    places = blocks.partitions_of(frame, key, SCHEMA, partitions)
+    found = dict(blocks.scatter(frame, places, partitions))
+    assert sorted(c for part in found.values() for c in part["c0"]) == list(range(500))
+    assert all(part["c0"].is_sorted() for part in found.values())
+    seen: dict[tuple[int, str | None], set[int]] = {}
+    for p, part in found.items():
+        for number, text in part.rows():
+            seen.setdefault((number % 10, text), set()).add(p)
+    assert all(len(where) == 1 for where in seen.values())
+    assert len({p for where in seen.values() for p in where}) == partitions
+
+
+def test_a_key_that_only_spark_can_compute_has_no_types() -> None:
+    assert blocks.key_types([sqlglot.parse_one("soundex(c1)")], SCHEMA) is None
+    assert blocks.key_types([sqlglot.parse_one("c1")], SCHEMA) == (STRING,)
