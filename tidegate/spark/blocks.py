@@ -86,7 +86,7 @@ def scatter(rows: Frame, places: pl.Series, partitions: int) -> Iterator[tuple[i
 
 def pack_rows(frame: Frame) -> Iterator[bytes]:
     """The rows as blocks of about the same number of rows."""
-    pieces = frame.estimated_size() // BYTES_PER_BLOCK + 1
+    pieces = int(frame.estimated_size()) // BYTES_PER_BLOCK + 1
     for piece in frame.iter_slices(max(1, -(-frame.height // pieces))):
         yield encode(piece)
 
