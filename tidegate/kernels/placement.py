@@ -292,6 +292,7 @@ _OUTPUTS: tuple[tuple[type | tuple[type, ...], Callable[[Any, Sequence[Placement
             RestrictKernel,
             ChangesKernel,
             SinceKernel,
+            SinceKernel,
             SingleRowKernel,
             TopKKernel,
         ),
