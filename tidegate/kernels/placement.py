@@ -292,7 +292,6 @@ _OUTPUTS: tuple[tuple[type | tuple[type, ...], Callable[[Any, Sequence[Placement
             RestrictKernel,
             ChangesKernel,
             SinceKernel,
-            SinceKernel,
             SingleRowKernel,
             TopKKernel,
         ),
