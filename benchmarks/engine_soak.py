@@ -73,6 +73,7 @@ def main() -> None:
     parser.add_argument("--state", type=int, default=1_000_000, help="keys, and rows of the window")
     parser.add_argument("--rows", type=int, default=500, help="new rows per epoch")
     parser.add_argument("--epochs", type=int, default=3000)
+    parser.add_argument("--partitions", type=int, default=1, help="small epochs are cheapest in one")
     parser.add_argument("--every", type=int, default=250, help="epochs from one line to the next")
     parser.add_argument("--minutes", type=float, default=60, help="stop after so many, whatever was reached")
     given = parser.parse_args()
@@ -91,7 +92,9 @@ def soak(given: argparse.Namespace) -> None:
         "recent": Aggregate(Window(bids.scan, TimeWindow(given.state)), (0,), (count,)),
     }
     with tempfile.TemporaryDirectory() as folder:
-        run = Engine(spark, folder).start(queries, {"Bid": bids}, begin=False, retention=50 * given.rows)
+        run = Engine(spark, folder, given.partitions).start(
+            queries, {"Bid": bids}, begin=False, retention=50 * given.rows
+        )
         run.graph.advance({"Bid": make_batch(0, given.state, given.state)})
         taken: list[float] = []
         end = time.perf_counter() + 60 * given.minutes
