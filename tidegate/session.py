@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
@@ -30,6 +31,7 @@ from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid, tree
 from tidegate.algebra.properties import properties
 from tidegate.algebra.scalar_types import type_from_sql
 from tidegate.algebra.scalars import compile_scalar
+from tidegate.algebra.suspects import suspect
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.language import syntax
 from tidegate.language.binder import BoundQuery, bind
@@ -46,7 +48,7 @@ from tidegate.spark.sinks import Sink, make_sink
 from tidegate.spark.sources import LIVE_ONLY
 from tidegate.spark.typing import ask_spark
 from tidegate.spark.values import infer_columns
-from tidegate.time import MIN, add
+from tidegate.time import BATCHES, MIN, add, widened
 from tidegate.types import BIGINT, TIMESTAMP, Field, Schema, Type, Value
 
 Progress = Callable[[float], None]
@@ -88,7 +90,7 @@ class Session:
         self.retention: int | None = None
         """How long live answers are kept, in ticks; None: for ever."""
         self._asked = 0
-        self._live: dict[Type | None, LiveRun] = {}
+        self._live: dict[tuple[Type | None, bool], LiveRun] = {}
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -109,13 +111,15 @@ class Session:
         valid: tuple[str, str] | None = None,
         schema: str | Schema | None = None,
         slack: int | str = 0,
+        batch: str | None = None,
     ) -> None:
         """Register rows as a stream: dicts, tuples (with `schema`), pandas, Polars, Arrow or a Spark DataFrame.
 
-        `ordered_by` names the column that gives a row its time, `valid` the two that give its validity.
+        `ordered_by` names the column that gives a row its time, `valid` the two that give its validity, `batch` the one that
+        orders the rows of an instant into batches.
         """
         columns, table = infer_columns(data, self._schema(schema))
-        for column in [*([ordered_by] if ordered_by else []), *(valid or ())]:
+        for column in [c for c in (ordered_by, *(valid or ()), batch) if c is not None]:
             found = next((c for c in columns if c.name.lower() == column.lower()), None)
             if found is None:
                 names = [c.name for c in columns]
@@ -124,11 +128,13 @@ class Session:
                     f"there is no column '{column}'",
                     help=did_you_mean(column, names, "columns"),
                 )
-            if not (found.type.is_integral or found.type.name.startswith("TIMESTAMP")):
+            if not (found.type.is_integral or (column != batch and found.type.name.startswith("TIMESTAMP"))):
                 raise Diagnostic(
                     "TIME_DOMAIN", f"time is a TIMESTAMP or an integer; '{column}' is {found.type}"
                 )
-        definition = StreamDefinition(name, columns, SourceCall("memory", (name,)), ordered_by, valid)
+        definition = StreamDefinition(
+            name, columns, SourceCall("memory", (name,)), ordered_by, valid, batch=batch
+        )
         if isinstance(slack, str):
             slack = parse_period(slack, definition.time_type == TIMESTAMP)
         self._register(replace(definition, slack=slack), table)
@@ -198,7 +204,8 @@ class Session:
             case syntax.AsOf():
                 query = self.bound_query(statement.args["query"], text)
                 instant = self._instant(statement.args["instant"], query.bound.domain, text)
-                return query.run(progress).at(instant)
+                batch = statement.args.get("batch")
+                return query.run(progress).at(instant, None if batch is None else int(batch.this))
             case syntax.InsertInto():
                 query = self.bound_query(statement.args["query"], text)
                 try:
@@ -291,12 +298,9 @@ class Session:
             return [*(f.name for f in self.catalog.functions.values()), *(
                 a.name for a in self.catalog.aggregates.values()
             )]  # fmt: skip
-        if kind == "VIEWS":
-            return [d.name for d in definitions if isinstance(d, ViewDefinition)]
         if kind == "QUERIES":
             return [str(q) for q in self.queries()]
-        tables = kind == "TABLES"
-        return [d.name for d in definitions if isinstance(d, StreamDefinition) and d.table == tables]
+        return [d.name for d in definitions if d.kind == kind]
 
     # live queries ----------------------------------------------------------------------------------------------
 
@@ -322,14 +326,18 @@ class Session:
     ) -> LiveQuery:
         """Add a query to the running graph of its kind of time, or begin one."""
         sinks = [sink] if sink is not None else []
-        run = self._live.get(query.bound.domain)
+        kind = (query.bound.domain, query.bound.batches)
+        run = self._live.get(kind)
         if run is None:
+            graph = "integers" if query.bound.domain == BIGINT else "timestamps"
+            if query.bound.batches:
+                graph, retention = f"{graph}-in-batches", retention and retention * BATCHES
             run = self.engine.start(
                 {name: query.plan}, query.definitions, query.functions, self.data, {name: sinks}, every,
-                "integers" if query.bound.domain == BIGINT else "timestamps", retention, self._partitions, False,
+                graph, retention, self._partitions, False,
             )  # fmt: skip
             run.graph.keys[name] = query.key
-            self._live[query.bound.domain] = run
+            self._live[kind] = run
             if begin:
                 run.start()
             return LiveQuery(run, name)
@@ -383,10 +391,10 @@ class LiveQuery:
         reaches = [properties(n).bounded for n in plan.walk() if isinstance(n, op.Window)]
         if any(reach is None for reach in reaches):
             return None
-        return add(since, max((r for r in reaches if r is not None), default=0))
+        return add(since, max((r for r in reaches if r is not None), default=0)) // self.result.width
 
-    def at(self, instant: int | datetime) -> DataFrame:
-        return self.result.at(instant)
+    def at(self, instant: int | datetime, batch: int | None = None) -> DataFrame:
+        return self.result.at(instant, batch)
 
     def intervals(self, since: int | datetime | None = None) -> DataFrame:
         return self.result.intervals(since)
@@ -445,7 +453,7 @@ class Query:
             if isinstance(node, op.Scan):
                 definition = self.bound.catalog.find(node.name)
                 assert isinstance(definition, StreamDefinition)
-                found[node.name] = definition
+                found[node.name] = definition.in_batches if self.bound.batches else definition
         return found
 
     @property
@@ -454,7 +462,9 @@ class Query:
         return self.session.live or any(d.source.function in LIVE_ONLY for d in self.definitions.values())
 
     def run(self, progress: Progress | None = None, boundaries: Sequence[int] | None = None) -> Result:
-        """The answer over recorded data, to the end of the sources."""
+        """The answer over recorded data, to the end of the sources; `boundaries` are instants at which epochs end."""
+        if boundaries is not None and self.bound.batches:
+            boundaries = [widened(b, BATCHES) for b in boundaries]
         with self._located():
             result = self.session.engine.run(
                 self.name,
@@ -472,9 +482,9 @@ class Query:
         """Of a STREAMED query, the columns that tell rows of an answer apart, if they are known."""
         return result_key(self.bound.plan) if self.bound.output == "STREAMED" else None
 
-    def at(self, instant: int | datetime) -> DataFrame:
-        """The answer over recorded data at one instant."""
-        return self.run().at(instant)
+    def at(self, instant: int | datetime, batch: int | None = None) -> DataFrame:
+        """The answer over recorded data at one instant, after its last batch or after the one given."""
+        return self.run().at(instant, batch)
 
     def start(
         self,
@@ -530,6 +540,19 @@ class Query:
                 progress,
             )
 
+    def points(self, since: int, upto: int) -> synchronization.Report:
+        """The full and partial synchronization points of [since, upto), in ticks, over recorded data."""
+
+        def events(plan: op.Node) -> set[int]:
+            run = self.session.engine.run(
+                "points", optimize(plan)[0], self.definitions, self.functions, self.session.data
+            )
+            column = F.unix_micros("c0") if run.time_type == TIMESTAMP else F.col("c0").cast("bigint")
+            said = run.signed().select(column.alias("p"), "ts", "te", "n").filter("ts <= p AND p < te")
+            return {r.p for r in said.groupBy("p").agg(F.sum("n").alias("n")).filter("n > 0").collect()}
+
+        return synchronization.report(self.bound.plan, since, upto, events)
+
     def explain(self, form: str = "text") -> str:
         """The plan: as text with the rules that fired and the stages, or as json, graphviz or mermaid."""
         if form != "text":
@@ -560,32 +583,9 @@ class Query:
         try:
             yield
         except Diagnostic as diagnostic:
-            raise diagnostic.at(_suspect(self.bound.plan, diagnostic.condition)).locate(
+            raise diagnostic.at(suspect(self.bound.plan, diagnostic.condition)).locate(
                 self.bound.text
             ) from None
-
-
-_SUSPECTS: dict[str, tuple[type[exp.Expression], ...]] = {
-    "DIVIDE_BY_ZERO": (exp.Div, exp.IntDiv, exp.Mod),
-    "REMAINDER_BY_ZERO": (exp.Mod,),
-    "CAST_INVALID_INPUT": (exp.Cast, exp.TryCast),
-    "CAST_OVERFLOW": (exp.Cast, exp.TryCast),
-    "ARITHMETIC_OVERFLOW": (exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Abs),
-    "INVALID_ARRAY_INDEX": (exp.Bracket,),
-}
-"""Which expressions can have failed with a condition that Spark reports without a place in the query."""
-
-
-def _suspect(plan: op.Node, condition: str) -> tuple[int, int] | None:
-    """Where the only expression stands that can have failed so; None if there are several."""
-    expressions = [
-        e
-        for n in plan.walk()
-        for e in (n.expressions if isinstance(n, op.Project) else [getattr(n, "predicate", None)])
-    ]
-    kinds = _SUSPECTS.get(condition, ())
-    found = {span_of(part) for e in expressions if e is not None and kinds for part in e.find_all(*kinds)}
-    return found.pop() if len(found) == 1 else None
 
 
 def _type(returns: str | Type) -> Type:

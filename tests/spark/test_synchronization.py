@@ -126,6 +126,35 @@ def test_points_of_events_go_to_every_partition(session: Session) -> None:
     )
 
 
+TWO_INPUTS = (
+    "SELECT r.room, o.id FROM Rooms SYNC BY {} r,"
+    " Orders SYNC BY (SELECT Timepoint FROM CLOCK WHERE Timepoint % 6 = 0) o"
+)
+
+
+def test_full_and_partial_points_are_reported(session: Session) -> None:
+    """Points every 4 and every 6 instants up to 13: 4, 8, 12 and 6, 12. Hot readings: 3, 10, 12."""
+    found = session.query(TWO_INPUTS.format("Even")).points(1, 14)
+    assert (found.full, found.partial) == ((12,), (4, 6, 8))
+    found = session.query(TWO_INPUTS.format("Hot")).points(1, 14)
+    assert (found.full, found.partial) == ((12,), (3, 6, 10))
+
+
+def test_the_status_counts_the_points_that_have_passed(session: Session) -> None:
+    asked = {n: session.query(TWO_INPUTS.format(n)) for n in ("Even", "Hot")}
+    definitions = {n: d for q in asked.values() for n, d in q.definitions.items()}
+    run = session.engine.start(
+        {n: q.plan for n, q in asked.items()}, definitions, graph="points", begin=False
+    )
+    run.graph.advance({}, 1)
+    run.graph.advance({"OrderLog": ORDERS, "RoomLog": ROOMS}, 9)
+    assert run.status()["queries"]["Even"]["points"] == {"full": 0, "partial": 3}
+    run.graph.advance({}, 14)
+    queries = run.status()["queries"]
+    assert queries["Even"]["points"] == {"full": 1, "partial": 3}
+    assert queries["Hot"]["points"] is None, "points that are events are not counted"
+
+
 def test_a_clock_alone_is_refused(session: Session) -> None:
     with pytest.raises(Diagnostic, match="never run as a stream"):
         session.query("SELECT Timepoint FROM CLOCK").run()

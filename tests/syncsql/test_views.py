@@ -6,6 +6,7 @@ from tests.syncsql.world import World
 from tidegate.algebra.changes import result_key
 from tidegate.algebra.modify import Modify
 from tidegate.algebra.sync_meaning import anomalies
+from tidegate.session import connect
 
 SCRIPT = """
 REGISTER SOURCE Readings(room STRING, degrees INT, t BIGINT) FROM memory('x') ORDERED BY t;
@@ -106,3 +107,52 @@ def test_keys_of_several_columns():
         "+<x, 2, 2>2",
         "u<x, 1, 3>3",
     ]
+
+
+def test_show_lists_streams_over_sources_among_the_streams() -> None:
+    tg = connect()
+    tg.sql(
+        """
+        REGISTER SOURCE Log(k INT, v INT, t BIGINT) FROM csv('x') ORDERED BY t;
+        CREATE STREAM Keyed OVER Log KEY k;
+        CREATE STREAM Derived AS SELECT k FROM Keyed;
+        CREATE STREAMED VIEW Counted AS SELECT COUNT(*) AS n FROM Keyed;
+        CREATE TABLE Names(k INT, name STRING) FROM csv('y');
+        """
+    )
+    assert tg.sql("SHOW STREAMS") == ["Log", "Keyed"]
+    assert tg.sql("SHOW VIEWS") == ["Derived", "Counted"]
+    assert tg.sql("SHOW TABLES") == ["Names"]
+
+
+def test_a_view_tells_when_its_rows_were_modified() -> None:
+    """Section 2.1 of SyncSQL: any tagged stream has a relation with TS, the time of its tuples; an answer is such a stream.
+
+    The reading of 28 degrees at 3 changes nothing in `Warm`, so its row is still that of 1.
+    """
+    script = """
+    REGISTER SOURCE Readings(room STRING, degrees INT, t BIGINT) FROM memory('x') ORDERED BY t;
+    CREATE STREAM Rooms OVER Readings KEY room;
+    CREATE STREAMED VIEW Warm AS SELECT room, degrees > 30 AS hot FROM Rooms WHERE degrees > 20;
+    CREATE STREAMED VIEW Degrees AS SELECT degrees FROM Rooms;
+    """
+    rows = [("a", 25, 1), ("b", 40, 2), ("a", 28, 3), ("a", 35, 5), ("b", 10, 6), ("c", 35, 7), ("a", 1, 9)]
+    world = World(script, {"Readings": rows})
+    assert world.streamed("SELECT STREAMED room, hot, TS FROM Warm") == [
+        "+<a, False, 1>1", "+<b, True, 2>2", "u<a, True, 5>5", "-<b>6", "+<c, True, 7>7", "-<a>9",
+    ]  # fmt: skip
+    assert world.streamed("SELECT STREAMED w.room, w.TS AS changed, r.TS AS read FROM Warm w, Rooms r WHERE w.room = r.room") == [
+        "+<a, 1, 1>1", "+<b, 2, 2>2", "u<a, 1, 3>3", "u<a, 5, 5>5", "-<b>6", "+<c, 7, 7>7", "-<a>9",
+    ]  # fmt: skip
+    # Of the two rows of 35 degrees the first to come is the first to go.
+    assert world.at("SELECT degrees, TS FROM Degrees", 8) == [(10, 6), (35, 5), (35, 7)]
+    assert world.at("SELECT degrees, TS FROM Degrees", 9) == [(1, 9), (10, 6), (35, 7)]
+
+
+def test_a_view_s_own_column_ts_comes_first() -> None:
+    script = """
+    REGISTER SOURCE Readings(room STRING, t BIGINT) FROM memory('x') ORDERED BY t;
+    CREATE STREAMED VIEW Named AS SELECT room AS TS FROM Readings;
+    """
+    world = World(script, {"Readings": [("a", 1)]})
+    assert world.at("SELECT TS FROM Named", 1) == [("a",)]

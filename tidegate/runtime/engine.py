@@ -91,6 +91,7 @@ class Engine:
                 lambda: ledger.results,
                 lambda: ledger.latest,
                 keep=self,
+                width=width(used),
             )
             for name, plan in plans.items()
         }
@@ -143,6 +144,11 @@ class Engine:
     def prepared(self, plan: Node, functions: Mapping[str, Any]) -> Node:
         """The plan as it runs: what kernels cannot evaluate is Spark's."""
         return outsource(plan, functions, ask_spark(lambda: self.spark))
+
+
+def width(definitions: Mapping[str, StreamDefinition]) -> int:
+    """How many ticks an instant has: more than one where streams have batches."""
+    return max((d.width for d in definitions.values()), default=1)
 
 
 def time_type(definitions: Mapping[str, StreamDefinition]) -> Type | None:

@@ -13,14 +13,16 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
+from tidegate.algebra.modify import Sync
 from tidegate.algebra.operators import Node
+from tidegate.algebra.synchronization import counted
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.faults import reach
@@ -76,6 +78,17 @@ class _Pace:
     heard: dict[str, float] = field(default_factory=dict)
     epochs: list[tuple[float, float, int]] = field(default_factory=list)
     tasks: list[dict[str, Any]] = field(default_factory=list)
+    points: dict[str, tuple[int, int] | None] = field(default_factory=dict)
+    """Of synchronized queries, how many full and partial points have passed since the graph was started."""
+
+    def pass_points(self, queries: Iterable[Query], since: int, upto: int) -> None:
+        for query in queries:
+            if any(isinstance(node, Sync) for node in query.plan.walk()) and since > MIN and upto < MAX:
+                more, known = counted(query.plan, since, upto), self.points.get(query.name, (0, 0))
+                counts = None
+                if more is not None and known is not None:
+                    counts = (known[0] + more[0], known[1] + more[1])
+                self.points[query.name] = counts
 
 
 class LiveGraph:
@@ -149,7 +162,8 @@ class LiveGraph:
         """A new query sees the rows that come from now on: those at or before the newest one seen may be missing."""
         before = self.ledger.latest
         seen = [before.sources[s].newest for s in source_names({"": plan}) if s in before.sources]
-        return max([before.upto, *(add(newest, 1) for newest in seen)])
+        after = (add(newest // self.width * self.width, self.width) for newest in seen if newest != MIN)
+        return max([before.upto, *after])
 
     def drop(self, name: str) -> None:
         """Stop a query after the current epoch; its results stay readable."""
@@ -176,7 +190,13 @@ class LiveGraph:
             query.since,
             self.keys.get(name),
             horizon=lambda: self.ledger.horizon,
+            width=self.width,
         )
+
+    @property
+    def width(self) -> int:
+        """How many ticks an instant has: more than one where streams have batches."""
+        return max((d.width for d in self.definitions.values()), default=1)
 
     def time_type(self, plan: Node) -> Type | None:
         used = (self.definitions[s] for s in sorted(source_names({"": plan})))
@@ -251,6 +271,9 @@ class LiveGraph:
             )
             self.ledger.commit(manifest)
             self._pace.tasks = messages
+            self._pace.pass_points(
+                self._queries.values(), self._instant(before.upto), self._instant(upto)
+            )
             self._pace.epochs = [*self._pace.epochs[-99:], (started, now, sum(s[1] for s in seen.values()))]
             self.deliver()
             self._tidy()
@@ -286,8 +309,10 @@ class LiveGraph:
                 silent.append(newest)
             else:
                 reached.append(add(newest, -definition.slack))
-        # If every source is silent, all that was said is final.
-        return min(reached) if reached else add(max(silent), 1)
+        # If every source is silent, all that was said is final. Epochs end with instants, whatever batches they have.
+        if reached:
+            return min(reached) // self.width * self.width if min(reached) != MIN else MIN
+        return add(max(silent) // self.width * self.width, self.width) if max(silent) != MIN else MIN
 
     def _run(
         self, before: Manifest, batch: Batch | None, upto: int
@@ -406,21 +431,31 @@ class LiveGraph:
             newest = max((s.newest for s in manifest.sources.values()), default=MIN)
             return {
                 "epoch": manifest.epoch,
-                "watermark": None if manifest.upto == MIN else manifest.upto,
+                "watermark": None if manifest.upto == MIN else self._instant(manifest.upto),
                 "finished": manifest.finished,
                 "rows_per_second": rows / span if span > 0 else 0.0,
                 "epoch_seconds": [round(e[1] - e[0], 4) for e in recent],
-                "lag": newest - manifest.upto
+                "lag": self._instant(newest) - self._instant(manifest.upto)
                 if MIN not in (newest, manifest.upto) and not manifest.finished
                 else None,
                 "sources": {
-                    n: {"newest": s.newest, "rows": s.rows, "quarantine": dict(s.refused)}
+                    n: {"newest": self._instant(s.newest), "rows": s.rows, "quarantine": dict(s.refused)}
                     for n, s in manifest.sources.items()
                 },
                 "queries": {
-                    q.name: {"since": None if q.since == MIN else q.since} for q in self._queries.values()
+                    q.name: {"since": None if q.since == MIN else self._instant(q.since), **self._points(q)}
+                    for q in self._queries.values()
                 },
             }
+
+    def _points(self, query: Query) -> dict[str, Any]:
+        if query.name not in self._pace.points:
+            return {}
+        passed = self._pace.points[query.name]
+        return {"points": None if passed is None else {"full": passed[0], "partial": passed[1]}}
+
+    def _instant(self, tick: int) -> int:
+        return tick if tick in (MIN, MAX) else tick // self.width
 
     @property
     def last_tasks(self) -> list[dict[str, Any]]:

@@ -84,7 +84,9 @@ class Recording:
         largest = max(sizes, key=lambda n: sizes[n])
         parts = [i / count for i in range(1, count)]
         found = streams[largest].frame.agg(F.percentile_approx("ts", parts, 1000)).first()
-        return sorted(set(found[0])) if found is not None and found[0] else []
+        ends = found[0] if found is not None and found[0] else []
+        width = streams[largest].definition.width
+        return sorted({e // width * width for e in ends})
 
 
 def _between(stream: RawStream, since: int, upto: int, first: bool) -> DataFrame:

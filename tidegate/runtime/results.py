@@ -21,7 +21,7 @@ from tidegate.runtime.showing import html_of
 from tidegate.runtime.state import Manifest, ResultFile
 from tidegate.spark.storage import Storage
 from tidegate.spark.values import ddl
-from tidegate.time import MAX, MIN, to_datetime, to_ticks
+from tidegate.time import MAX, MIN, to_datetime, to_ticks, widened
 from tidegate.types import TIMESTAMP, Field, Schema, Type
 
 
@@ -46,6 +46,8 @@ class Result:
     """Whoever owns the files: they are there as long as an answer is."""
     horizon: Callable[[], int] = lambda: MIN
     """Answers before this instant are not kept."""
+    width: int = 1
+    """Ticks of an instant: where it has batches, results name them beside the instants."""
 
     @property
     def upto(self) -> int:
@@ -57,7 +59,10 @@ class Result:
         return self._read(self._files())
 
     def intervals(self, since: int | datetime | None = None) -> DataFrame:
-        """The rows with `valid_from` and `valid_to` (NULL: no known end, or from the beginning); `since`: that end after it."""
+        """The rows with `valid_from` and `valid_to` (NULL: no known end, or from the beginning); `since`: that end after it.
+
+        Where streams have batches, `from_batch` and `to_batch` follow: a row is valid from one pair (t, i) to the other.
+        """
         low = self._kept(since, "intervals")
         files = self._files()
         rows = self._read(files)
@@ -70,9 +75,8 @@ class Result:
             rows = rows.select(*names, "ts", "te", F.explode(F.expr("sequence(1L, n)")).alias("n"))
         if low != MIN:
             rows = rows.filter(F.col("te") > F.lit(low))
-        return rows.select(
-            *self._named(), self._moment("ts").alias("valid_from"), self._moment("te").alias("valid_to")
-        )
+        ends = [self._moment("ts").alias("valid_from"), self._moment("te").alias("valid_to")]
+        return rows.select(*self._named(), *ends, *self._batch(ts="from_batch", te="to_batch"))
 
     def changes(self, since: int | datetime | None = None, until: int | datetime | None = None) -> DataFrame:
         """What changed, instant by instant: `op` (+, -, and of a STREAMED answer u), the row, `ts`; only the net effect.
@@ -103,11 +107,18 @@ class Result:
             both = F.size(F.collect_set("op").over(same)) == 2
             tagged = tagged.withColumn("both", both).filter("op = '+' OR NOT both")
             tagged = tagged.withColumn("op", F.when(F.col("both"), F.lit("u")).otherwise(F.col("op")))
-        return tagged.select("op", *self._named(), self._moment("ts").alias("ts"))
+        return tagged.select("op", *self._named(), self._moment("ts").alias("ts"), *self._batch(ts="batch"))
 
-    def at(self, instant: int | datetime) -> DataFrame:
-        """The snapshot at an instant, which must be final."""
-        t = self._ticks(instant)
+    def at(self, instant: int | datetime, batch: int | None = None) -> DataFrame:
+        """The snapshot at an instant, which must be final: after its last batch, or after the one given."""
+        last = self.width - 1 if batch is None else batch
+        if not 0 <= last < self.width:
+            raise Diagnostic(
+                "NO_SUCH_BATCH",
+                f"there is no batch {batch}",
+                help=f"batches go from 0 to {self.width - 1}" if self.width > 1 else "no stream has batches",
+            )
+        t = self._ticks(instant) + last
         if t >= self.upto:
             raise Diagnostic(
                 "NOT_FINAL",
@@ -187,15 +198,29 @@ class Result:
 
     def _moment(self, column: str) -> Column:
         """Ticks as people see them; the beginning and the end of time are NULL."""
-        known = F.when(~F.col(column).isin(MIN, MAX), F.col(column))
+        known = F.when(~F.col(column).isin(MIN, MAX), self._instant(column))
         return F.timestamp_micros(known) if self.time_type == TIMESTAMP else known
 
+    def _instant(self, column: str) -> Column:
+        # Division of BIGINTs cuts off towards zero, which is exact for a multiple.
+        return F.expr(f"({column} - pmod({column}, {self.width}L)) div {self.width}L")
+
+    def _batch(self, **names: str) -> list[Column]:
+        """The batches of some ticks under other names; nothing where streams have none."""
+        if self.width == 1:
+            return []
+        batch = {c: F.pmod(F.col(c), F.lit(self.width)).cast("int") for c in names}
+        return [F.when(~F.col(c).isin(MIN, MAX), batch[c]).alias(name) for c, name in names.items()]
+
     def _ticks(self, instant: int | datetime) -> int:
-        return to_ticks(instant) if isinstance(instant, datetime) else instant
+        """The first tick of an instant."""
+        return widened(to_ticks(instant) if isinstance(instant, datetime) else instant, self.width)
 
     def _show(self, ticks: int) -> str:
         if ticks == MIN:
             return "nothing yet"
+        if ticks != MAX:
+            ticks //= self.width
         if self.time_type == TIMESTAMP and ticks != MAX:
             return to_datetime(ticks).strftime("%Y-%m-%d %H:%M:%S.%f")
         return str(ticks)

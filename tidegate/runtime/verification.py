@@ -56,6 +56,7 @@ class Verification:
     change_points: int
     difference: Difference | None
     timestamps: bool
+    width: int = 1
 
     def __bool__(self) -> bool:
         return self.difference is None
@@ -64,8 +65,9 @@ class Verification:
         checked = f"{self.instants} of {self.change_points} change points"
         if self.difference is None:
             return f"verified: the answer equals the reference at {checked}"
-        t = self.difference.instant
+        t, batch = divmod(self.difference.instant, self.width)
         when = to_datetime(t).isoformat() if self.timestamps else str(t)
+        when += f" batch {batch}" if self.width > 1 else ""
         return (
             f"DIFFERENT at {when} (after {checked}): "
             f"missing {_some(self.difference.missing)}, surplus {_some(self.difference.surplus)}"
@@ -107,7 +109,7 @@ def verify(
         theirs, ours = reference.snapshot(plan, t), by_time.at(t)
         if not equal(ours, theirs):
             difference = Difference(t, theirs - ours, ours - theirs)
-            return Verification(done, len(points), difference, result.time_type == TIMESTAMP)
+            return Verification(done, len(points), difference, result.time_type == TIMESTAMP, result.width)
         if progress is not None:
             progress(done / len(chosen))
     return Verification(len(chosen), len(points), None, result.time_type == TIMESTAMP)

@@ -15,7 +15,7 @@ import csv
 import glob
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +90,8 @@ class RawStream:
         if not definition.table:
             bad = f"CASE WHEN {ts} IS NULL THEN 'the time is NULL' ELSE {bad} END"
             chosen.append(names[definition.scan.schema[-1].name])
+            if definition.width != 1:
+                ts, te, bad = _in_batches(definition, names, ts, te, bad)
         fields = [f"{names[c.name]} AS {quote(c.name)}" for c in definition.columns if c.name in names]
         raw = f"to_json(struct({', '.join(fields)}))"
         if _CORRUPT in names:
@@ -309,6 +311,24 @@ def _shape(definition: StreamDefinition, frame: DataFrame, o0: str, o1: str, o2:
     order = [f"CAST({o0} AS STRING) AS o0", f"CAST({o1} AS BIGINT) AS o1", f"CAST({o2} AS BIGINT) AS o2"]
     given = frame.selectExpr(*(f"{text} AS g{i}" for i, text in enumerate(made)), *order)
     return RawStream(definition, given, tuple(types), tuple(types.values()))
+
+
+def _in_batches(
+    definition: StreamDefinition, names: Mapping[str, str], ts: str, te: str, bad: str
+) -> tuple[str, str, str]:
+    """Where instants are pairs: the first and last tick. A row without a usable batch is refused."""
+    width, limit = definition.width, MAX // definition.width - 1
+    near = f"BETWEEN {-limit}L AND {limit}L"
+    far = f"CASE WHEN {ts} NOT {near} THEN 'the time is too far away for batches' END"
+    bad = f"coalesce({bad}, {far})"
+    start = f"CASE WHEN {ts} {near} THEN {ts} * {width}L END"
+    if definition.batch is not None:
+        batch = f"CAST({names[definition.batch]} AS BIGINT)"
+        known = f"coalesce({batch} >= 0 AND {batch} < {width}, false)"
+        bad = f"coalesce({bad}, CASE WHEN NOT {known} THEN 'the batch is not a number from 0 to {width - 1}' END)"
+        start = f"CASE WHEN {known} THEN {start} + {batch} END"
+    end = f"CASE WHEN {te} {near} THEN {te} * {width}L ELSE {te} END"
+    return start, end, bad
 
 
 def _ticks(column: str, type_: Any) -> str:
