@@ -44,6 +44,10 @@ QUERIES = {
         "SELECT many, COUNT(*) FROM (SELECT name, COUNT(*) AS many FROM Sales WINDOW(RANGE 20 SECONDS)"
         " GROUP BY name) GROUP BY many"
     ),
+    "joined with its own maximum": (
+        "SELECT S.item, S.name FROM Sales WINDOW(RANGE 9 SECONDS) S JOIN (SELECT MAX(price) AS most"
+        " FROM Sales WINDOW(RANGE 9 SECONDS)) M ON S.price = M.most"
+    ),
     "set difference": (
         "SELECT item FROM Sales WINDOW(RANGE 9 SECONDS) EXCEPT SELECT item FROM Sales WINDOW(RANGE 3 SECONDS) WHERE price > 3"
     ),

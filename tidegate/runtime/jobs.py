@@ -149,10 +149,10 @@ class Job:
             return []
         first = self.physical.boundaries[0]
         if reading is not None and reading.splits:
-            splits = self.spark.range(0, len(reading.splits), 1, len(reading.splits))
             if not frames and not self.logs and self.physical.waves == 1 and self._stays(first):
-                return self._collected(splits.mapInArrow(WaveTask(self._epoch(1), reading), MESSAGES))
-            frames = [*frames, splits.mapInArrow(ReadTask(self._epoch(1), reading), first.ddl)]
+                task = WaveTask(self._epoch(1), reading)
+                return self._collected(self._splits(reading).mapInArrow(task, MESSAGES))
+        frames = [*frames, *self._read(reading, first)]
         # Spark plans no task for rows that it knows to be empty; where there is state, time must pass all the same.
         if self.logs or not frames:
             frames = [*frames, tick(self.spark, first, self.partitions)]
@@ -163,6 +163,8 @@ class Job:
             later = boundary.wave < self.physical.waves
             if boundary.wave > 1:
                 frame = hand_over(frame, boundary, self.partitions)
+                for other in self._read(reading, boundary):
+                    frame = frame.unionAll(other)
             if not self._stays(boundary):
                 frame = frame.repartitionById(self.partitions, F.col("p"))
             if not any(lane.wave > boundary.wave for lane in boundary.lanes):
@@ -170,6 +172,18 @@ class Job:
             schema = self.physical.boundaries[boundary.wave].ddl if later else MESSAGES
             frame = frame.mapInArrow(WaveTask(self._epoch(boundary.wave)), schema)
         return self._collected(frame)
+
+    def _read(self, reading: Reading | None, boundary: Boundary) -> list[DataFrame]:
+        """Rows read as columns for the stages of a wave: they need not pass through the waves before it."""
+        if reading is None:
+            return []
+        mine = reading.feeding({lane.number for lane in boundary.arriving()})
+        if not mine.splits:
+            return []
+        return [self._splits(mine).mapInArrow(ReadTask(self._epoch(boundary.wave), mine), boundary.ddl)]
+
+    def _splits(self, reading: Reading) -> DataFrame:
+        return self.spark.range(0, len(reading.splits), 1, len(reading.splits))
 
     def _collected(self, frame: DataFrame) -> list[dict[str, Any]]:
         reach("before state")

@@ -81,6 +81,11 @@ class Reading:
     since: int
     upto: int
 
+    def feeding(self, lanes: Collection[int]) -> Reading:
+        """The same rows for some of the lanes only."""
+        streams = tuple(replace(s, lanes=tuple(n for n in s.lanes if n in lanes)) for s in self.streams)
+        return replace(self, streams=streams, splits=tuple(x for x in self.splits if streams[x.stream].lanes))
+
 
 def columnar(definition: StreamDefinition, lanes: Sequence[Lane]) -> Columnar | None:
     """The stream's files, if they can be read as columns for these lanes."""

@@ -121,10 +121,8 @@ def collect_needed(node: Node, wanted: set[int], leaves: dict[str, set[int]]) ->
         collect_needed(node.input, set().union(*(references(e) for e in node.expressions)), leaves)
     elif isinstance(node, Join):
         width = len(node.left.schema)
+        # Rows that differ in other columns only have the same partners, so they may be counted as one (also by outer joins).
         reads = wanted | (references(node.predicate) if node.predicate is not None else set())
-        if node.kind != "inner":
-            # Padding and the search for partners compare whole left and right rows.
-            reads = set(range(len(node.pair_schema)))
         collect_needed(node.left, {c for c in reads if c < width}, leaves)
         collect_needed(node.right, {c - width for c in reads if c >= width}, leaves)
     elif isinstance(node, Aggregate):

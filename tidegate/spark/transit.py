@@ -191,7 +191,9 @@ def _batches(values: Mapping[str, Any], lane: int, height: int, after: Boundary)
             arrays.append(_as(values[name], type_))
         else:
             arrays.append(pa.chunked_array([pa.nulls(height, type_)]))
-    yield from pa.table(arrays, names=list(_arrow_types(after))).combine_chunks().to_batches()
+    table = pa.table(arrays, names=list(_arrow_types(after)))
+    # Every batch crosses the border on its own, but blocks are large already.
+    yield from (table if "block" in values else table.combine_chunks()).to_batches()
 
 
 def _as(column: Any, wanted: pa.DataType) -> Any:

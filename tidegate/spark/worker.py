@@ -158,7 +158,7 @@ class WaveTask:
 
 
 class ReadTask:
-    """Reads splits of files and sends their rows, as blocks, to the partitions of the first wave."""
+    """Reads splits of files and sends their rows, as blocks, to the partitions of a wave."""
 
     def __init__(self, epoch: Epoch, reading: Reading) -> None:
         self.epoch = epoch
@@ -166,13 +166,13 @@ class ReadTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan = unpack(self.epoch.plan).plan
-        first = plan.boundaries[0]
+        boundary = plan.boundaries[self.epoch.wave - 1]
         partition = _partition()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 found = read_split(self.reading, number, plan.lanes, self.epoch.partitions)
                 for lane, rows, places in found:
-                    yield from sent(rows, places, lane, first, partition, self.epoch.partitions)
+                    yield from sent(rows, places, lane, boundary, partition, self.epoch.partitions)
 
 
 def _partition() -> int:
