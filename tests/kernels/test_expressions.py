@@ -180,3 +180,10 @@ def test_big_sums_stay_exact():
     assert Scalar(sqlglot.parse_one("c2 + 1"), SCHEMA, BIGINT)(
         from_rows([(None, None, 2**53, *(None,) * 9)], SCHEMA, [(0, 1, 1)])
     ).to_list() == [2**53 + 1]
+
+
+def test_a_column_with_one_value_throughout_has_as_many_rows_as_the_others():
+    frame = pl.DataFrame({"c0": pl.Series([1, 2, 3], dtype=pl.Int32)})
+    frame = frame.with_columns(c1=pl.lit(7, dtype=pl.Int32))
+    scalar = Scalar(sqlglot.parse_one("COALESCE(2 >= c1, TRUE)"), SCHEMA, BOOLEAN)
+    assert scalar(frame).to_list() == [False] * 3

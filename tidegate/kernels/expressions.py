@@ -64,7 +64,10 @@ class Scalar:
         if index_of(self.expression) is not None:
             return frame[self.expression.name]
         failed = column.error if column.error is not None else pl.lit(False)
-        result = frame.with_columns(value=column.value, failed=failed.any())
+        # As series of their own: Polars may take a column that holds one value throughout for a single row.
+        read = [frame[f"c{i}"] for i in sorted(references(self.expression))]
+        rows = pl.DataFrame(read) if read else frame
+        result = rows.with_columns(value=column.value, failed=failed.any())
         if result["failed"][0]:
             return self._rows(frame)
         value = result.select("value")
