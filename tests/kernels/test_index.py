@@ -91,3 +91,25 @@ def test_a_lookup_does_not_change_what_was_there():
     wanted = keyed([(1, 0, 1)])
     assert in_force(after, wanted).rows() == []
     assert in_force(before, wanted).rows() == [(1, 7, 1)]
+
+
+@given(
+    epochs=st.lists(
+        st.lists(st.tuples(KEYS, st.integers(0, 9), st.sampled_from([1, 1, -1])), max_size=9), max_size=9
+    )
+)
+def test_accumulating_leaves_nothing_that_cancels_out(epochs):
+    """Rows of either sign may wait for their opposite, so either may meet it: a table restored from its log must not keep both."""
+    table = keyed([])
+    log = [table]
+    for rows in epochs:
+        delta = consolidate(keyed(rows))
+        log.append(delta)
+        table = accumulate(table, delta)
+        sums = consolidate(pl.concat(log)).rows()
+        assert (table["n"] != 0).all()
+        by_row = {}
+        for *row, n in table.rows():
+            by_row.setdefault(tuple(row), []).append(n)
+        assert {(*row, sum(ns)) for row, ns in by_row.items()} == {*sums}
+        assert all(len({n > 0 for n in ns}) == 1 for ns in by_row.values()), "a row and its opposite"

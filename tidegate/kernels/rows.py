@@ -160,22 +160,23 @@ def joined(rows: Frame, more: Frame) -> Frame:
 
 
 def accumulate(rows: Frame, delta: Frame) -> Frame:
-    """`consolidate(rows + delta)`, at the price of the delta: only what a negative row meets is regrouped.
+    """`consolidate(rows + delta)`, at the price of the delta: only what a row of opposite sign may meet is regrouped.
 
-    >>> old = pl.DataFrame({"c0": [1, 2], "n": [1, 1]})
-    >>> sorted(accumulate(old, pl.DataFrame({"c0": [2, 3], "n": [-1, 1]})).rows())
+    >>> old = pl.DataFrame({"c0": [1, 2, 4], "n": [1, 1, -1]})
+    >>> sorted(accumulate(old, pl.DataFrame({"c0": [2, 3, 4], "n": [-1, 1, 1]})).rows())
     [(1, 1), (3, 1)]
     """
     if delta.is_empty():
         return rows
     both = joined(rows, delta)
     keys = [c for c in rows.columns if c != "n"]
-    negative = delta.filter(pl.col("n") < 0)
-    if negative.is_empty():
+    signed = rows.height > 0 and (rows["n"] < 0).any()
+    meeting = delta if signed else delta.filter(pl.col("n") < 0)
+    if meeting.is_empty():
         return both
-    if not keys or 4 * negative.height > both.height:
+    if not keys or 4 * meeting.height > both.height:
         return consolidate(both)
-    touched = negative.select(keys).unique()
+    touched = meeting.select(keys).unique()
     near = nearby(both, touched, keys)
     candidates = both.filter(near)
     met = candidates.join(touched, on=keys, how="semi", nulls_equal=True)
