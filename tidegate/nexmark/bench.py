@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -105,10 +105,13 @@ def compare(
     data: Path,
     runs: int,
     cores: int,
-    told: Callable[[Run], None] = lambda _: None,
+    told: Callable[[Entry], None] = lambda _: None,
     limit: float = 1200,
 ) -> list[Entry]:
-    """Interleaved: each turn runs all engines once, so that what the machine does besides hits all alike."""
+    """Interleaved: each turn runs all engines once, so that what the machine does besides hits all alike.
+
+    `told` gets a query's runs on an engine so far, after each of them.
+    """
     for engine in engines:
         if engine not in ENGINES:
             raise Diagnostic(
@@ -116,19 +119,20 @@ def compare(
                 f"there is no engine '{engine}'",
                 help=did_you_mean(engine, list(ENGINES), "engines"),
             )
-    found: dict[tuple[str, str], list[Run]] = {}
+    found: dict[tuple[str, str], Entry] = {}
+    events = settings_of(data)["events"]
     for name in names:
         for _ in range(runs):
             for engine in engines:
-                before = found.setdefault((name, engine), [])
-                if before and before[0].refused:
+                fresh = Entry(engine, name, rows_in(name, data), (), events)
+                before = found.setdefault((name, engine), fresh)
+                if before.refused:
                     continue
                 command = _command(engine, name, small, data, cores)
                 run = measure(engine, command, name, _environment(engine), limit)
-                before.append(run)
-                told(run)
-    events = settings_of(data)["events"]
-    return [Entry(engine, name, rows_in(name, data), tuple(r), events) for (name, engine), r in found.items()]
+                found[name, engine] = replace(before, runs=(*before.runs, run))
+                told(found[name, engine])
+    return list(found.values())
 
 
 def _command(engine: str, name: str, small: Path, data: Path, cores: int) -> list[str]:

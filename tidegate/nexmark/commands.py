@@ -106,34 +106,29 @@ def bench_nexmark(
     from tidegate.nexmark.bench import Entry, compare, prepare_data
     from tidegate.nexmark.catalog import query
     from tidegate.nexmark.keeping import keep
-    from tidegate.nexmark.measuring import Run
 
     names, total, used = queries.split(","), count(events), cores or os.cpu_count() or 1
     for name in names:
         query(name)
     small, stream = prepare_data(total, data, rate)
 
-    def told(run: Run) -> None:
-        what = (
-            run.refused
-            or f"{run.seconds:.1f} s, {run.cpu_seconds:.1f} s of processors, {run.peak_bytes / 2**30:.1f} GB"
-        )
-        _say(f"{run.query} on {run.engine}: {what}")
-
     said = (
         f"{total:,} events at {rate:,} per second of event time, in order; {runs} run{'s' * (runs != 1)} of each, in turn; "
         f"{report.machine()}; engines use {used} cores. {note}"
     ).rstrip()
-    entries: list[Entry] = []
-    for name in names:
-        entries += compare([name], engines.split(","), small, stream, runs, used, told, limit)
+    conditions = keep(data / "conditions.jsonl", [{"events": total, "said": said}], ("events",))
+
+    def told(entry: Entry) -> None:
+        run = entry.runs[-1]
+        what = f"{run.seconds:.1f} s, {run.cpu_seconds:.1f} s of processors, {run.peak_bytes / 2**30:.1f} GB"
+        _say(f"{run.query} on {run.engine}: {run.refused or what}")
         # a long comparison that is stopped has not been for nothing
-        kept = [Entry.of(m) for m in keep(
-            data / "nexmark.jsonl", [e.to_json() for e in entries], ("query", "engine", "events")
-        )]  # fmt: skip
-        conditions = keep(data / "conditions.jsonl", [{"events": total, "said": said}], ("events",))
+        kept = keep(data / "nexmark.jsonl", [entry.to_json()], ("query", "engine", "events"))
         if page is not None:
-            report.write(page, {c["events"]: c["said"] for c in conditions}, report.ordered(kept))
+            every = report.ordered(Entry.of(m) for m in kept)
+            report.write(page, {c["events"]: c["said"] for c in conditions}, every)
+
+    entries = compare(names, engines.split(","), small, stream, runs, used, told, limit)
     _say(report.table(entries))
     _say(report.settings(entries))
 
