@@ -32,6 +32,9 @@ errors = Console(stderr=True)
 Script = Annotated[Path, typer.Argument(metavar="FILE.sql", help="A script of statements.")]
 Master = Annotated[str | None, typer.Option(help="Spark master (default: all cores of this machine).")]
 State = Annotated[str | None, typer.Option(help="Directory or URI for state and results.")]
+Partitions = Annotated[
+    int | None, typer.Option(min=1, help="Parts of work and state (default: the cores, or as the state has).")
+]
 Rows = Annotated[int, typer.Option(help="How many rows of an answer to show.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Show Spark's own messages.")]
 
@@ -41,6 +44,7 @@ def run(
     script: Script,
     master: Master = None,
     state: State = None,
+    partitions: Partitions = None,
     rows: Rows = 20,
     live: Annotated[
         bool, typer.Option("--live", help="Go on reading files as new ones come, until Ctrl-C.")
@@ -53,7 +57,7 @@ def run(
     from tidegate.session import LiveQuery, connect
 
     text = _read(script)
-    session = connect(master=master, state=state, verbose=verbose)
+    session = connect(master=master, state=state, partitions=partitions, verbose=verbose)
     session.live, session.epoch = live, epoch
     running: list[LiveQuery] = []
     for statement in parse(text):
@@ -151,11 +155,19 @@ def verify(
 
 
 @app.command()
-def shell(master: Master = None, state: State = None, rows: Rows = 20, verbose: Verbose = False) -> None:
+def shell(
+    master: Master = None,
+    state: State = None,
+    partitions: Partitions = None,
+    rows: Rows = 20,
+    verbose: Verbose = False,
+) -> None:
     """Ask queries one after the other."""
+    from tidegate.session import connect
     from tidegate.shell import Shell
 
-    Shell(master, state, verbose, lambda result: _show(result, rows)).run()
+    session = connect(master=master, state=state, partitions=partitions, verbose=verbose)
+    Shell(session, lambda result: _show(result, rows)).run()
 
 
 @app.command()

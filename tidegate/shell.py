@@ -8,7 +8,7 @@ from typing import Any
 
 from tidegate.errors import Diagnostic
 from tidegate.language.dialect import parse
-from tidegate.session import Session, connect
+from tidegate.session import Session
 
 _HELP = """\
 Statements end with ; and may span lines. For example:
@@ -22,10 +22,8 @@ Commands: help, quit."""
 class Shell:
     """Reads statements and shows their results; an error ends the statement, not the shell."""
 
-    def __init__(
-        self, master: str | None, state: str | None, verbose: bool, show: Callable[[Any], None]
-    ) -> None:
-        self.session: Session = connect(master=master, state=state, verbose=verbose)
+    def __init__(self, session: Session, show: Callable[[Any], None]) -> None:
+        self.session = session
         self.show = show
 
     def run(self) -> None:

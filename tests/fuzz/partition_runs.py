@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 
 from tidegate.algebra import operators as op
 from tidegate.algebra.reference import PhysicalRow
@@ -19,11 +20,14 @@ from tidegate.kernels.graph import Program, compile_plans
 from tidegate.kernels.rows import Frame, dtype, from_rows, to_rows
 from tidegate.kernels.rowwise import FilterKernel, ProjectKernel
 from tidegate.runtime.jobs import Group, physical
+from tidegate.runtime.repartition import repartition
+from tidegate.runtime.state import Ledger, Manifest
 from tidegate.spark.hashing import partition_of
 from tidegate.spark.repartition import moves_of, picked
-from tidegate.spark.segments import WAITING, States, settled
+from tidegate.spark.segments import WAITING, States, encode, restored, settled, whole
 from tidegate.spark.stages import SourceRows, Stage, StageInput
-from tidegate.spark.worker import _hold
+from tidegate.spark.storage import Storage
+from tidegate.spark.worker import Log, _hold, place_name
 from tidegate.time import MAX, MIN
 
 EARLY = 3
@@ -42,7 +46,8 @@ class Partitioned:
     seen: int = MIN
 
     def __post_init__(self) -> None:
-        self.stages = physical([Group("q", {"q": self.plan})], self.functions).stages
+        self.physical = physical([Group("q", {"q": self.plan})], self.functions)
+        self.stages = self.physical.stages
         self.programs = [compile_plans(s.outputs, self.functions) for s in self.stages]
         self.states = [[fresh(p) for _ in range(self.partitions)] for p in self.programs]
 
@@ -59,6 +64,34 @@ class Partitioned:
             self.states[i] = [
                 {**fresh(program), **picked(moves, self.states[i], p, partitions)} for p in range(partitions)
             ]
+        self.partitions = partitions
+
+    def move_files(self, partitions: int, storage: Storage) -> None:
+        """The same by way of segments and manifests, as the runtime does it."""
+        ledger = Ledger(storage)
+        logs = {}
+        for i, parts in enumerate(self.states):
+            for p, states in enumerate(parts):
+                name = f"state/{ledger.latest.epoch}-{i}-{p}.arrow"
+                storage.write(name, encode(whole(states)))
+                logs[place_name(f"q.{i}", p)] = Log((name,), 1)
+        before = Manifest(
+            ledger.latest.epoch + 1, self.since, 7, self.partitions, queries={"q": {"label": "q"}}, logs=logs
+        )
+        ledger.commit(before)
+        repartition(Here(), self.physical, ledger, partitions, ["q"])  # type: ignore[arg-type]
+        after = Ledger(storage).latest
+        assert (after.epoch, after.partitions) == (before.epoch + 1, partitions)
+        assert (after.upto, after.batch, after.queries) == (before.upto, before.batch, before.queries)
+        self.states = [
+            [
+                restored(
+                    storage, program, after.logs[place].segments if place in after.logs else (), self.since
+                )
+                for place in (place_name(f"q.{i}", p) for p in range(partitions))
+            ]
+            for i, program in enumerate(self.programs)
+        ]
         self.partitions = partitions
 
     def epoch(self, sources: Mapping[str, Frame], upto: int) -> None:
@@ -133,6 +166,24 @@ class Partitioned:
         return rows.with_columns(
             pl.lit(None, dtype=dtype(entry.schema[i].type)).alias(f"c{i}") for i in absent
         )
+
+
+class Here:
+    """As much of a Spark session as it takes to run tasks, one after the other, in this process."""
+
+    def range(self, start: int, end: int, step: int, partitions: int) -> Here:
+        self.numbers = [*range(start, end, step)]
+        return self
+
+    def mapInArrow(self, task: Any, schema: str) -> Here:  # noqa: N802 - Spark's name
+        batches = [
+            pa.RecordBatch.from_arrays([pa.array([n], pa.int64())], names=["id"]) for n in self.numbers
+        ]
+        self.rows = [(value,) for b in batches for out in task([b]) for value in out.column(0).to_pylist()]
+        return self
+
+    def collect(self) -> list[tuple[str]]:
+        return self.rows
 
 
 def fresh(program: Program) -> States:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from tidegate.language.dialect import parse
 from tidegate.language.statements import define
 from tidegate.language.syntax import CreateBase, CreateView
 from tidegate.optimizer.driver import optimize
+from tidegate.spark.storage import Storage
 from tidegate.time import MAX, MIN
 from tidegate.types import Row
 
@@ -112,7 +114,9 @@ def planned(text: str, known: Catalog) -> op.Node:
     return optimize(bind(parse(text)[0], known, text).plan)[0]
 
 
-def check(case: Case, plan: op.Node, counts: tuple[int, ...], dice: random.Random) -> str | None:
+def check(
+    case: Case, plan: op.Node, counts: tuple[int, ...], dice: random.Random, storage: Storage | None = None
+) -> str | None:
     """Some epochs with each number of partitions, one after the other."""
     run = Partitioned(plan, counts[0])
     if run.fixed:
@@ -122,18 +126,19 @@ def check(case: Case, plan: op.Node, counts: tuple[int, ...], dice: random.Rando
     moves = sorted(dice.sample(range(1, 8), len(counts) - 1))
     for i, upto in enumerate([*ends, MAX]):
         if i in moves:
-            run.move(counts[1 + moves.index(i)])
+            count = counts[1 + moves.index(i)]
+            run.move(count) if storage is None else run.move_files(count, storage)
         run.epoch(sources, upto)
     found = difference(Reference(case.sources), plan, run.answer)
     return None if found is None else f"{counts} partitions, epochs {ends}, moved at {moves}: {found}"
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_query_goes_on_in_other_partitions(query: str) -> None:
+def test_a_query_goes_on_in_other_partitions(query: str, tmp_path: Path) -> None:
     for seed, counts in enumerate(COUNTS):
         case = dense(seed)
         plan = planned(QUERIES[query], catalog(case))
-        found = check(case, plan, counts, random.Random(seed))
+        found = check(case, plan, counts, random.Random(seed), Storage(str(tmp_path / str(seed))))
         assert found is None, f"seed {seed}, {found}\n{case.rows}"
 
 

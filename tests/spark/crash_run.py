@@ -1,6 +1,6 @@
 """A live run from files into a Parquet sink, as a program of its own: so that a test can kill it.
 
-Arguments: the directory with the rows' files, the state directory, the sink's directory.
+Arguments: the directory with the rows' files, the state directory, the sink's directory, the number of partitions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidegate.spark.sinks import make_sink
 from tidegate.types import BIGINT, INT, Field
 
 
-def main(rows: str, state: str, out: str) -> None:
+def main(rows: str, state: str, out: str, partitions: str) -> None:
     spark = spark_session("local[2]")
     options = (("maxFilesPerTrigger", "1"),)
     columns = (Field("k", INT), Field("v", INT), Field("t", BIGINT))
@@ -27,7 +27,11 @@ def main(rows: str, state: str, out: str) -> None:
     counts = Aggregate(recent, (0,), (Aggregation("COUNT", (), BIGINT, "n", nullable=False),))
     plan = Join(recent, counts, "inner", sqlglot.parse_one("c0 = c3", dialect="spark"))
     run = Engine(spark, state).start(
-        {"q": plan}, {"S": source}, sinks={"q": [make_sink("parquet", (out,))]}, partitions=2, begin=False
+        {"q": plan},
+        {"S": source},
+        sinks={"q": [make_sink("parquet", (out,))]},
+        partitions=int(partitions),
+        begin=False,
     )
     run.graph.files_limit = 2
     if not run.graph.ledger.latest.finished:

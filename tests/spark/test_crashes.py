@@ -1,4 +1,7 @@
-"""A driver killed at any point of a commit, and started again, delivers the same changes as one that was left alone."""
+"""A driver killed at any point of a commit, and started again, delivers the same changes as one that was left alone.
+
+It is started with another number of partitions each time.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +31,14 @@ def write_files(folder: Path) -> None:
         os.utime(path, (1_700_000_000 + i, 1_700_000_000 + i))
 
 
-def play(folder: Path, place: Path, fault: str | None = None) -> int:
+def play(folder: Path, place: Path, fault: str | None = None, partitions: int = 2) -> int:
     environment = {k: v for k, v in os.environ.items() if k != "TIDEGATE_FAULT"}
     environment["PYTHONPATH"] = str(ROOT)
     if fault is not None:
         environment["TIDEGATE_FAULT"] = fault
     program = [sys.executable, str(Path(__file__).with_name("crash_run.py")), str(folder)]
     done = subprocess.run(
-        [*program, str(place / "state"), str(place / "out")],
+        [*program, str(place / "state"), str(place / "out"), str(partitions)],
         env=environment,
         capture_output=True,
         text=True,
@@ -55,6 +58,7 @@ def delivered(place: Path) -> list[tuple[object, ...]]:
 KILLS = (
     "before state:2",
     "after state:1",
+    "moved state:1",
     "before manifest:1",
     "after manifest:1",
     "before sink:1",
@@ -76,7 +80,8 @@ def test_a_driver_killed_at_random_delivers_what_one_left_alone_does(tmp_path: P
     expected = delivered(tmp_path / "alone")
     kills, place = 0, tmp_path / "0"
     while kills < RANDOM_KILLS:
-        if play(tmp_path / "rows", place, f"any:{dice.randint(1, 20)}") == 0:
+        fault, partitions = f"any:{dice.randint(1, 20)}", dice.randint(1, 3)
+        if play(tmp_path / "rows", place, fault, partitions) == 0:
             # It came to its end before the kill: the next ones begin from nothing.
             assert delivered(place) == expected, (SEED, place.name)
             place = tmp_path / str(int(place.name) + 1)
@@ -95,8 +100,8 @@ def test_a_driver_killed_at_every_commit_point_delivers_what_one_left_alone_does
     # Every row of the answer comes and goes, and there are many.
     assert len(expected) > 10 * FILES
     assert sum(1 if r[0] == "+" else -1 for r in expected) == 0
-    for fault in KILLS:
-        assert play(tmp_path / "rows", killed, fault) == -signal.SIGKILL, fault
+    for i, fault in enumerate(KILLS):
+        assert play(tmp_path / "rows", killed, fault, 1 + i % 3) == -signal.SIGKILL, fault
         assert delivered(killed) != expected
     assert play(tmp_path / "rows", killed) == 0
     assert delivered(killed) == expected

@@ -29,7 +29,10 @@ from tidegate.types import Type
 
 
 class Engine:
-    """Runs plans on a Spark session; `state_uri` is where runs keep their files (default: a temporary directory)."""
+    """Runs plans on a Spark session; `state_uri` is where runs keep their files (default: a temporary directory).
+
+    `partitions` (default: the cores, or what existing state has) says into how many parts state and work are cut.
+    """
 
     def __init__(
         self, spark: SparkSession, state_uri: str | None = None, partitions: int | None = None
@@ -40,7 +43,7 @@ class Engine:
             weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
             state_uri = place
         self.storage = Storage(state_uri)
-        self.partitions = partitions or cores(spark)
+        self.partitions = partitions
 
     def run(
         self,
@@ -79,7 +82,9 @@ class Engine:
         label = next(iter(plans)) if len(plans) == 1 else "all"
         run = self.storage.below(f"runs/{label}-{uuid.uuid4().hex[:8]}")
         ledger = Ledger(run)
-        recording = Recording(self.spark, graph, used, data or {}, partitions or self.partitions)
+        recording = Recording(
+            self.spark, graph, used, data or {}, partitions or self.partitions or cores(self.spark)
+        )
         recording.run(ledger, boundaries, progress)
         return {
             name: Result(

@@ -12,6 +12,7 @@ import signal
 POINTS = (
     "before state",
     "after state",
+    "moved state",
     "before manifest",
     "after manifest",
     "before sink",

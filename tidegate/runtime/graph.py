@@ -28,8 +28,10 @@ from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.faults import reach
 from tidegate.runtime.jobs import Group, Job, Physical, physical, source_names
 from tidegate.runtime.merging import FILES, merged
+from tidegate.runtime.repartition import repartition
 from tidegate.runtime.results import Result
 from tidegate.runtime.state import Ledger, Manifest, SourceProgress, after
+from tidegate.spark.context import cores
 from tidegate.spark.exchange import Feed, Lane
 from tidegate.spark.outsourcing import outsource
 from tidegate.spark.sinks import Sink
@@ -100,7 +102,7 @@ class LiveGraph:
         storage: Storage,
         definitions: Mapping[str, StreamDefinition],
         functions: Mapping[str, Any] | None = None,
-        partitions: int = 2,
+        partitions: int | None = None,
         tables: Mapping[str, Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
         retention: int | None = None,
@@ -111,8 +113,8 @@ class LiveGraph:
         self.functions = dict(functions or {})
         self.tables = dict(tables or {})
         self.ledger = Ledger(storage)
-        # The state is cut into as many parts as when it began; they run on whatever cores there are now.
-        self.partitions = self.ledger.latest.partitions or partitions
+        # State that exists stays in as many parts as it is, on whatever cores there are now, unless others are asked for.
+        self.partitions = partitions or self.ledger.latest.partitions or cores(spark)
         self.retention = retention
         self._clock = clock
         self._queries: dict[str, Query] = {}
@@ -250,6 +252,8 @@ class LiveGraph:
             if before.finished:
                 raise Diagnostic("FINISHED", "the run is finished: its last epoch reached the end of time")
             started = self._clock()
+            repartition(self.spark, self._stages(), self.ledger, self.partitions, self._queries)
+            before = self.ledger.latest
             upto = max(before.upto, self.watermark() if upto is None else upto)
             seen, messages = self._run(before, batch, upto)
             sources = self._progress(before, seen)

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.jobs import Job, Physical, Progress
+from tidegate.runtime.repartition import repartition
 from tidegate.runtime.state import Ledger, after
 from tidegate.spark.columnar import Columnar, columnar, reading
 from tidegate.spark.sources import RawStream, read_recorded, size_in_bytes
@@ -39,6 +40,7 @@ class Recording:
         columns = {n: columnar(d, self.physical.lanes_from(n)) for n, d in self.definitions.items()}
         ends = [*(self._boundaries(streams) if boundaries is None else boundaries), MAX]
         ends = [e for e in sorted(set(ends)) if e > ledger.latest.upto]
+        repartition(self.spark, self.physical, ledger, self.partitions)
         for done, upto in enumerate(ends):
             if progress is not None:
                 progress(done / len(ends))

@@ -1,0 +1,175 @@
+"""Runs that are stopped and go on with another number of partitions answer what the reference says."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.fuzz.generation import Case
+from tests.fuzz.kernel_runs import difference
+from tests.fuzz.test_partitions import QUERIES, catalog, dense, planned
+from tests.spark.test_engine_against_reference import definitions, judge, payload
+from tidegate.algebra import operators as op
+from tidegate.errors import Diagnostic
+from tidegate.runtime.engine import Engine
+from tidegate.runtime.jobs import Group, physical
+from tidegate.runtime.live import LiveRun
+from tidegate.runtime.recorded import Recording
+from tidegate.runtime.results import Result
+from tidegate.runtime.state import Ledger
+from tidegate.runtime.verification import signed_rows
+from tidegate.session import connect
+from tidegate.spark.storage import Storage
+
+SEED = 7
+
+CHOSEN = (
+    "floats", "scalar", "join by expression", "full", "without equality", "not in", "except all", "rank",
+    "rows by key, sliding", "slide of counts", "key projected away", "sequence in rows", "insertions", "key stream grouped",
+    "synchronized by events", "with a constant", "table",
+)  # fmt: skip
+"""All of them would take long; the others are played without Spark."""
+
+Batch = dict[str, list[tuple[Any, ...]]]
+
+
+def batches(data: Batch, dice: random.Random) -> list[Batch]:
+    """The rows in order of arrival, some at a time; no stream runs ahead of another."""
+    arrivals = sorted(
+        [(n, row, k) for n in ("S", "R", "P") for k, row in enumerate(data[n])],
+        key=lambda a: (max(r[-1] if a[0] != "P" else r[-2] for r in data[a[0]][: a[2] + 1]), a[0], a[2]),
+    )
+    found: list[Batch] = []
+    while arrivals:
+        batch: Batch = {}
+        for name, row, _ in arrivals[: (take := dice.randint(5, 9))]:
+            batch.setdefault(name, []).append(row)
+        del arrivals[:take]
+        found.append(batch)
+    return found
+
+
+def world(seed: int) -> tuple[Case, Batch, dict[str, op.Node]]:
+    case = dense(seed)
+    known = catalog(case)
+    plans = {name.replace(" ", "_").replace(",", ""): planned(QUERIES[name], known) for name in CHOSEN}
+    return case, payload(case, random.Random(seed)), plans
+
+
+@pytest.mark.parametrize("counts", [(1, 5, None, 2), (4, 3)])
+def test_live_queries_go_on_in_other_partitions(
+    spark: SparkSession, tmp_path: Path, counts: tuple[int | None, ...]
+) -> None:
+    """Without a number, they go on in as many as there are."""
+    case, data, plans = world(SEED)
+    parts = batches(data, random.Random(SEED))
+    assert len(parts) >= len(counts)
+    expected = counts[0]
+    for i, count in enumerate(counts):
+        run = Engine(spark, str(tmp_path), count).start(
+            plans, definitions(case), data={"T": data["T"]}, begin=False
+        )
+        expected = count or expected
+        for batch in parts[i * len(parts) // len(counts) : (i + 1) * len(parts) // len(counts)]:
+            run.graph.advance(batch)
+            assert run.graph.ledger.latest.partitions == expected
+    run.graph.finish()
+    reference = judge(case, data)
+    for name, plan in plans.items():
+        found = difference(reference, plan, signed_rows(run.result(name), plan.schema))
+        assert found is None, f"{name}: {found}"
+
+
+class StopError(Exception):
+    """The run is interrupted."""
+
+
+def test_recorded_queries_go_on_in_other_partitions(spark: SparkSession, tmp_path: Path) -> None:
+    case, data, plans = world(SEED)
+    boundaries = [3, 6, 9, 12]
+    for stop, partitions in ((1, 2), (3, 5), (None, 3)):
+        ledger = Ledger(Storage(str(tmp_path)))
+        epochs = 0
+
+        def passed(_: float, stop: int | None = stop, ledger: Ledger = ledger) -> None:
+            if stop is not None and ledger.latest.upto >= boundaries[stop]:
+                raise StopError
+
+        recording = Recording(spark, physical([Group("run", plans)], {}), definitions(case), data, partitions)
+        before = ledger.latest
+        try:
+            recording.run(ledger, boundaries, passed)
+        except StopError:
+            epochs = ledger.latest.epoch - before.epoch
+            assert epochs > 0
+        else:
+            assert stop is None
+        assert ledger.latest.partitions == partitions
+    assert ledger.latest.finished
+    reference = judge(case, data)
+    for name, plan in plans.items():
+        result = Result(
+            spark, ledger.storage, name, plan.schema, None, lambda: ledger.results, lambda: ledger.latest
+        )
+        found = difference(reference, plan, signed_rows(result, plan.schema))
+        assert found is None, f"{name}: {found}"
+
+
+def started(spark: SparkSession, place: Path, case: Case, plans: dict[str, op.Node], count: int) -> LiveRun:
+    return Engine(spark, str(place), count).start(plans, definitions(case), begin=False)
+
+
+def test_state_that_cannot_be_divided_is_refused_and_stays(spark: SparkSession, tmp_path: Path) -> None:
+    case = dense(SEED)
+    text = "SELECT * FROM RSTREAM(SELECT COUNT(*) AS n FROM S WINDOW(RANGE 6) GROUP BY a) EVERY 3"
+    plans = {"q": planned(text, case.catalog)}
+    rows = [(a, 1, "x", t) for t in range(12) for a in range(3)]
+    started(spark, tmp_path, case, plans, 2).graph.advance({"S": rows[:18]})
+    again = started(spark, tmp_path, case, plans, 3)
+    before = again.graph.ledger.latest
+    with pytest.raises(Diagnostic, match="cannot be moved from 2 to 3 partitions") as refused:
+        again.graph.advance({"S": rows[18:]})
+    assert refused.value.condition == "STATE_NOT_DIVISIBLE"
+    assert again.graph.ledger.latest == before == Ledger(again.graph.storage).latest
+    back = started(spark, tmp_path, case, plans, 2)
+    back.graph.advance({"S": rows[18:]})
+    back.graph.finish()
+    reference = judge(case, {"S": rows, "R": []})
+    found = difference(reference, plans["q"], signed_rows(back.result("q"), plans["q"].schema))
+    assert found is None, found
+
+
+@pytest.mark.parametrize("gone", ["first", "second"])
+def test_a_dropped_query_does_not_move_the_others(spark: SparkSession, tmp_path: Path, gone: str) -> None:
+    """Rows without a key go to one partition: the one in which the state is, whatever other queries there are."""
+    case = dense(SEED)
+    total = planned("SELECT COUNT(*), SUM(b) FROM S WINDOW(RANGE UNBOUNDED)", case.catalog)
+    run = started(spark, tmp_path, case, {"first": total, "second": total, "third": total}, 2)
+    rows = [(1, b, "x", b) for b in range(10)]
+    run.graph.advance({"S": rows[:5]})
+    run.drop(gone)
+    run.graph.advance({"S": rows[5:]})
+    run.graph.finish()
+    reference = judge(case, {"S": rows, "R": []})
+    for name in {"first", "second", "third"} - {gone}:
+        found = difference(reference, total, signed_rows(run.result(name), total.schema))
+        assert found is None, f"{name}: {found}"
+
+
+def test_a_session_asks_for_partitions(spark: SparkSession, tmp_path: Path) -> None:
+    seen = []
+    for partitions in (2, None, 5):
+        session = connect(spark, state=str(tmp_path), partitions=partitions)
+        session.stream("S", [{"a": 1, "t": 1}, {"a": 2, "t": 2}], ordered_by="t")
+        query = session.query("SELECT a, COUNT(*) AS n FROM S WINDOW(RANGE UNBOUNDED) GROUP BY a")
+        live = query.start("counts", begin=False)
+        live.run.graph.advance({"S": [{"a": 1, "t": 10 + len(seen)}]})
+        seen.append(live.run.graph.ledger.latest.partitions)
+        end = live
+    assert seen == [2, 2, 5]
+    end.run.graph.finish()
+    assert sorted(tuple(r) for r in end.at(20).collect()) == [(1, 3)]
