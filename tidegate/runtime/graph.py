@@ -275,9 +275,7 @@ class LiveGraph:
             )
             self.ledger.commit(manifest)
             self._pace.tasks = messages
-            self._pace.pass_points(
-                self._queries.values(), self._instant(before.upto), self._instant(upto)
-            )
+            self._pace.pass_points(self._queries.values(), self._instant(before.upto), self._instant(upto))
             self._pace.epochs = [*self._pace.epochs[-99:], (started, now, sum(s[1] for s in seen.values()))]
             self.deliver()
             self._tidy()
