@@ -1,8 +1,9 @@
-"""Window sequences and sessions, live on Spark: random epochs, rows out of order within the slack, several partitions."""
+"""Window sequences and sessions, live on Spark: random epochs, rows out of order within the slack and beyond, several partitions."""
 
 from __future__ import annotations
 
 import random
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 from tests.fuzz.kernel_runs import difference
 from tests.language.world import World
 from tidegate.algebra.reference import Arrivals, Reference
+from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
 from tidegate.optimizer.driver import optimize
 from tidegate.runtime.engine import Engine
@@ -73,3 +75,67 @@ def test_live_windows_equal_the_reference(engine: Engine, partitions: int) -> No
     for name, plan in plans.items():
         assert difference(reference, plan, signed_rows(run.result(name), plan.schema)) is None, name
         assert any(reference.snapshot(plan, t) for t in reference.change_points(plan)), name
+
+
+def generated(dice: random.Random, rows: bool, by_rows: bool) -> str:
+    """A window sequence with linear bounds and a periodic rate, in the given domains, with or without partitions."""
+    rate = dice.randint(1, 6) if by_rows or not rows else dice.randint(20, 30)
+    climb = dice.randint(0, rate) if rows == by_rows else dice.randint(0, 1)
+    slope, top = dice.randint(0, climb), dice.randint(1, 8)
+    unit, by = " ROWS" if rows else "", " ROWS" if by_rows else ""
+    lower = f"GREATEST({slope}*i + {dice.randint(-6, top)}, {int(rows)})"
+    partition = "PARTITION BY k " if dice.random() < 0.6 else ""
+    delay = f" DELAY {dice.randint(1, 4)}{by}" if dice.random() < 0.3 else ""
+    start = f" STARTING AT {dice.choice([3, 7])}" if dice.random() < 0.3 else ""
+    return f"{partition}FROM {lower}{unit} TO {climb}*i + {top}{unit} EVERY {rate}{by}{delay}{start}"
+
+
+def legal(world: World, window: str, rows: list[tuple[Any, ...]]) -> bool:
+    """Whether every window is reached before it is shown, which in mixed domains the rows decide."""
+    plan = world.plan(f"SELECT k, v FROM S WINDOW({window})")
+    reference = Reference({"S": Arrivals([(row, row[-1]) for row in rows])})
+    try:
+        return any(reference.snapshot(plan, t) for t in reference.change_points(plan))
+    except Diagnostic:
+        return False
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_generated_windows_with_late_rows_equal_the_reference(engine: Engine, seed: int) -> None:
+    """All four combinations of domains, three windows of each. Rows later than promised are refused and counted, not shown."""
+    dice = random.Random(seed)
+    arrived = stream(dice)
+    for _ in range(12):
+        arrived.insert(dice.randint(20, len(arrived)), (dice.choice("abc"), 900, dice.randint(0, 20)))
+    world = World().run(DEFINITION)
+    definition = world.catalog.find("S")
+    assert isinstance(definition, StreamDefinition)
+    # An epoch reaches up to the watermark of the rows that came before it; rows before where the last one ended are late.
+    epochs: list[list[tuple[Any, ...]]] = []
+    kept: list[tuple[Any, ...]] = []
+    ended, reached = -SLACK - 1, -SLACK - 1
+    rest = list(arrived)
+    while rest:
+        take = dice.randint(1, 25)
+        epochs.append(rest[:take])
+        kept += [row for row in rest[:take] if row[-1] >= ended]
+        ended, reached = reached, max(reached, *(row[-1] - SLACK for row in rest[:take]))
+        del rest[:take]
+    assert len(kept) < len(arrived)
+    plans = {}
+    for rows in (False, True):
+        for by_rows in (False, True):
+            tried = (generated(dice, rows, by_rows) for _ in range(500))
+            for i, window in enumerate(islice((w for w in tried if legal(world, w, kept)), 3)):
+                query = f"SELECT k, COUNT(*) AS n, MIN(v) AS least FROM S WINDOW({window}) GROUP BY k"
+                plans[f"w{int(rows)}{int(by_rows)}_{i}"] = optimize(world.plan(query))[0]
+    assert len(plans) == 12
+    run = engine.start(plans, {"S": definition}, graph=f"generated-{seed}", partitions=2, begin=False)
+    for batch in epochs:
+        run.graph.advance({"S": batch})
+    run.graph.finish()
+    refused = run.status()["sources"]["S"]["quarantine"]
+    assert sum(refused.values()) == len(arrived) - len(kept), refused
+    reference = Reference({"S": Arrivals([(row, row[-1]) for row in kept])})
+    for name, plan in plans.items():
+        assert difference(reference, plan, signed_rows(run.result(name), plan.schema)) is None, name
