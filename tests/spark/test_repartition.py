@@ -24,6 +24,7 @@ from tidegate.runtime.state import Ledger
 from tidegate.runtime.verification import signed_rows
 from tidegate.session import connect
 from tidegate.spark.storage import Storage
+from tidegate.types import BIGINT
 
 SEED = 7
 
@@ -113,7 +114,7 @@ def test_recorded_queries_go_on_in_other_partitions(spark: SparkSession, tmp_pat
     reference = judge(case, data)
     for name, plan in plans.items():
         result = Result(
-            spark, ledger.storage, name, plan.schema, None, lambda: ledger.results, lambda: ledger.latest
+            spark, ledger.storage, name, plan.schema, BIGINT, lambda: ledger.results, lambda: ledger.latest
         )
         found = difference(reference, plan, signed_rows(result, plan.schema))
         assert found is None, f"{name}: {found}"
