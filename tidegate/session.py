@@ -341,7 +341,7 @@ class Session:
             run.graph.keys[name] = query.key
             self._live[kind] = run
             if begin:
-                run.start()
+                run.begin()
             return LiveQuery(run, name)
         run.graph.keys[name] = query.key
         fresh = [d for n, d in query.definitions.items() if n not in run.graph.definitions]

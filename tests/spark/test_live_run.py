@@ -6,11 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.test_runtime import DEFINITIONS, plans
+from tidegate.runtime import live
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.live import LiveRun
+from tidegate.session import Session, connect
 
 
 def until(run: LiveRun, reached: Callable[[dict[str, Any]], bool]) -> None:
@@ -59,3 +62,50 @@ def test_a_running_graph_takes_rows_and_queries_and_goes_on_after_a_stop(
     found = {tuple(r) for r in resumed.result("second").intervals().collect()}
     assert found == {(1, 7.0, 41, 1, "x", 42, 42, 49), (2, 7.0, 43, 2, "y", 44, 44, 51)}
     assert not any(any(s["quarantine"].values()) for s in resumed.status()["sources"].values())
+
+
+def test_a_resumed_session_waits_for_the_queries_that_ran_before(spark: SparkSession, tmp_path: Path) -> None:
+    texts = {
+        "many": "SELECT COUNT(*) AS n FROM S WINDOW(RANGE UNBOUNDED)",
+        "most": "SELECT MAX(a) AS n FROM S WINDOW(RANGE UNBOUNDED)",
+    }
+
+    def session() -> Session:
+        found = connect(spark, state=str(tmp_path), partitions=2)
+        found.stream("S", [{"a": 5, "t": 1}], ordered_by="t")
+        return found
+
+    first = session()
+    before = {name: first.query(text).start(name, begin=False) for name, text in texts.items()}
+    run = before["many"].run
+    run.graph.advance({"S": [{"a": 7, "t": 10}]})
+    run.graph.advance({"S": [{"a": 6, "t": 20}]})
+    epoch = run.status()["epoch"]
+    second = session()
+    again = second.query(texts["many"]).start("many", epoch=0.1)
+    assert again.run.is_active
+    assert again.run.status()["epoch"] == epoch
+    most = second.query(texts["most"]).start("most", epoch=0.1)
+    most.run.push("S", [{"a": 3, "t": 30}])
+    until(most.run, lambda s: rows(s, "S") >= 3 and s["watermark"] >= 30)
+    most.run.finish()
+    assert most.complete_from == before["most"].complete_from
+    assert [r.n for r in most.at(30).collect()] == [7]
+    assert [r.n for r in again.at(30).collect()] == [again.at(20).collect()[0].n + 1]
+
+
+def test_patience_with_missing_queries_ends(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "PATIENCE", 0.2)
+    engine = Engine(spark, str(tmp_path), partitions=1)
+    both = {"first": plans()["grouped"], "second": plans()["join"]}
+    run = engine.start(both, DEFINITIONS, graph="patience", begin=False)
+    run.graph.advance({"S": [(1, 1.0, 10)]})
+    resumed = engine.start({"first": both["first"]}, DEFINITIONS, every=0.1, graph="patience", begin=False)
+    assert resumed.graph.missing() == ["second"]
+    resumed.begin()
+    until(resumed, lambda s: s["epoch"] > 1)
+    assert resumed.graph.missing() == []
+    resumed.stop()
+    assert not resumed.is_active

@@ -178,6 +178,11 @@ class LiveGraph:
         with self.lock:
             return list(self._queries.values())
 
+    def missing(self) -> list[str]:
+        """The queries that the storage knows and that were not added again."""
+        with self.lock:
+            return sorted(set(self.ledger.latest.queries) - set(self._queries))
+
     def result(self, name: str) -> Result:
         """The answer of a query as far as it is final."""
         query = self._query(name)

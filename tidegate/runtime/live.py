@@ -6,6 +6,7 @@ counted. A heartbeat among the sources makes every trigger an epoch, so that tim
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,8 @@ from tidegate.spark.sinks import Sink
 from tidegate.spark.sources import RawStream, arrow_rows, read_live
 
 _HEARTBEAT = -1
+PATIENCE = 5.0
+"""Seconds that a resumed graph waits for the queries that ran in it before."""
 
 
 class LiveRun:
@@ -38,15 +41,42 @@ class LiveRun:
         self._reading: tuple[str, ...] = ()
         self._layout: Batch | None = None
         self._stopping = False
+        self._life = threading.RLock()
+        self._waiting: threading.Timer | None = None
 
     # Life.
 
+    def begin(self) -> None:
+        """Start as soon as all queries that the storage knows are here again, or when patience ends.
+
+        An epoch without a query would pass its rows by: what it knew would be worth nothing.
+        """
+        with self._life:
+            if not self.graph.missing():
+                self.start()
+            elif self._waiting is None:
+                self._waiting = threading.Timer(PATIENCE, self._start_without)
+                self._waiting.daemon = True
+                self._waiting.start()
+
+    def _start_without(self) -> None:
+        with self._life:
+            if self._waiting is not None:
+                self.start()
+
+    def _wait_no_more(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
     def start(self) -> None:
         """Begin, or go on where the storage says."""
+        self._wait_no_more()
         self._launch(processingTime=f"{max(0, round(self.every * 1000))} milliseconds")
 
     def drain(self) -> None:
         """Take in what the sources hold now, epoch by epoch, and return."""
+        self._wait_no_more()
         if self._stream is not None:
             # The heartbeat always has something to say, so waiting for the running stream would never end.
             self.stop()
@@ -63,6 +93,7 @@ class LiveRun:
 
     def stop(self) -> None:
         """Stop after the current epoch; nothing is lost, a later start goes on."""
+        self._wait_no_more()
         stream, self._stream = self._stream, None
         if stream is None:
             return
@@ -79,10 +110,15 @@ class LiveRun:
 
     @property
     def is_active(self) -> bool:
-        return self._stream is not None and self._stream.isActive
+        return self._waiting is not None or (self._stream is not None and self._stream.isActive)
 
     def wait(self, seconds: int | None = None) -> bool:
         """Wait for the end (or some seconds); True if the run has ended. Its failure is raised here."""
+        waiting = self._waiting
+        if waiting is not None:
+            waiting.join(seconds)
+        if self._waiting is not None:
+            return False
         if self._stream is None:
             return True
         ended = self._stream.awaitTermination(seconds)
@@ -92,11 +128,14 @@ class LiveRun:
 
     def add(self, name: str, plan: Node, sinks: Sequence[Sink] = ()) -> Query:
         """Add a query between two epochs. A source that is not read yet is joined to the stream."""
-        query = self.graph.add(name, plan, sinks)
-        if self._stream is not None and not set(self.graph.streams()) <= set(self._reading):
-            self.stop()
-            self.start()
-        return query
+        with self._life:
+            query = self.graph.add(name, plan, sinks)
+            if self._waiting is not None:
+                self.begin()
+            elif self._stream is not None and not set(self.graph.streams()) <= set(self._reading):
+                self.stop()
+                self.start()
+            return query
 
     def drop(self, name: str) -> None:
         self.graph.drop(name)
