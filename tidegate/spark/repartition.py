@@ -7,7 +7,6 @@ row (`kernels.placement`). A row that is not where its key says is a mistake of 
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -151,6 +150,6 @@ class MoveTask:
             rows = sum(f.height for found in tables.values() for f in found.values())
             names = []
             if rows:
-                names = [f"state/{cut.epoch:08d}-{uuid.uuid4().hex[:16]}.arrow"]
+                names = [segments.new_name(cut.epoch, segments.BASE)]
                 cut.storage.write(names[0], segments.encode(tables))
             yield {"place": place_name(label, partition), "segments": names, "rows": rows}

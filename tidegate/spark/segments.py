@@ -7,6 +7,7 @@ determines a state: a worker that remembers the state of a shorter list reads on
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -33,7 +34,24 @@ Tables = Mapping[str, Mapping[str, Frame]]
 WAITING = "waiting"
 """The runtime's own step: rows of sources that no epoch has reached yet, by input."""
 
+BASE = 9
+"""The level of a segment that holds whole tables; one that an epoch appended has level 0."""
+
 States = dict[str, State]
+
+
+def new_name(epoch: int, level: int) -> str:
+    """A name that no other attempt has."""
+    return f"state/{epoch:08d}-{uuid.uuid4().hex[:16]}.{level}.arrow"
+
+
+def level_of(name: str) -> int:
+    """How often the rows of a segment have been merged.
+
+    >>> level_of(new_name(7, 2))
+    2
+    """
+    return int(name.split(".")[-2])
 
 
 def encode(tables: Tables) -> pa.Buffer:
@@ -66,6 +84,21 @@ def decode(data: pa.Buffer) -> dict[str, dict[str, Frame]]:
     for step, name, rows in zip(*(batch.column(i) for i in range(3)), strict=True):
         found.setdefault(step.as_py(), {})[name.as_py()] = blocks.decode(rows.as_buffer())
     return found
+
+
+def joined(logged: Sequence[Tables]) -> Tables:
+    """What some segments, in order, appended.
+
+    >>> one, two = ({"s": {"rows": pl.DataFrame({"c0": [i]})}} for i in (1, 2))
+    >>> joined([one, two])["s"]["rows"].rows()
+    [(1,), (2,)]
+    """
+    found: dict[str, dict[str, list[Frame]]] = {}
+    for tables in logged:
+        for step, rows in tables.items():
+            for name, frame in rows.items():
+                found.setdefault(step, {}).setdefault(name, []).append(frame)
+    return {s: {n: pl.concat(frames) for n, frames in rows.items()} for s, rows in found.items()}
 
 
 @dataclass(frozen=True)

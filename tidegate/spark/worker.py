@@ -42,7 +42,10 @@ from tidegate.spark.transit import (
 )
 
 COMPACT_AFTER = 24
-"""A log of more segments than this is rewritten as one base."""
+"""So many segments of a level a log may have before they are merged."""
+
+SPARE_ROWS = 200_000
+"""So many rows a log may have, beyond three times those that it stands for, before it begins anew."""
 
 
 @dataclass(frozen=True)
@@ -331,17 +334,36 @@ def _save(
     added = _count(changed)
     live = _count(segments.whole(states))
     names, rows = log.segments, log.rows + added
-    # Partitions take turns, so that no epoch rewrites all of them.
-    long = len(names) + 1 > COMPACT_AFTER + partition % 8
-    afresh = bool(names) and (long or rows > 3 * live + 200_000)
-    if afresh:
-        changed, rows, names = segments.whole(states), live, ()
-    if added or afresh:
-        name = f"state/{epoch.number:08d}-{uuid.uuid4().hex[:16]}.arrow"
-        epoch.storage.write(name, segments.encode(changed))
-        names = (*names, name)
+    if names and rows > 3 * live + SPARE_ROWS:
+        names, rows = (_write_segment(epoch, segments.whole(states), segments.BASE),), live
+    elif added:
+        names = _shorter(epoch, (*names, _write_segment(epoch, changed, 0)), partition)
     segments.remember(epoch.storage, place, names, epoch.upto, segments.settled(states))
     return Log(names, rows)
+
+
+def _write_segment(epoch: Epoch, tables: segments.Tables, level: int) -> str:
+    name = segments.new_name(epoch.number, level)
+    epoch.storage.write(name, segments.encode(tables))
+    return name
+
+
+def _shorter(epoch: Epoch, names: tuple[str, ...], partition: int) -> tuple[str, ...]:
+    """A log whose newest segments, if there are many of a level, have become one of the next.
+
+    So a row of the log is copied once per level, and the rows that it adds to are not copied at all. Partitions
+    take turns, so that no epoch merges in all of them.
+    """
+    for level in range(segments.BASE):
+        newer = 0
+        while newer < len(names) and segments.level_of(names[-1 - newer]) == level:
+            newer += 1
+        if newer <= COMPACT_AFTER + partition % 8:
+            break
+        tail = names[-newer:]
+        merged = segments.joined([segments.decode(epoch.storage.read(n)) for n in tail])
+        names = (*names[:-newer], _write_segment(epoch, merged, level + 1))
+    return names
 
 
 def _count(tables: Mapping[str, Mapping[str, Frame]]) -> int:

@@ -1,0 +1,59 @@
+"""State that goes through its segments after every epoch, however they are merged, gives the reference's answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.fuzz.generation import Generator
+from tests.fuzz.kernel_runs import difference, frames
+from tidegate.algebra.reference import PhysicalRow, Reference
+from tidegate.kernels.graph import compile_plan
+from tidegate.kernels.rows import to_rows
+from tidegate.language.binder import bind
+from tidegate.language.dialect import parse
+from tidegate.spark import segments, worker
+from tidegate.spark.segments import WAITING, level_of
+from tidegate.spark.storage import Storage
+from tidegate.spark.worker import Epoch, Log, PackedPlan
+from tidegate.time import MAX, MIN
+
+
+@pytest.mark.parametrize("spare", [200_000, 0])
+@pytest.mark.parametrize("block", range(2))
+def test_merged_segments_stand_for_the_same_state(
+    block: int, spare: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "COMPACT_AFTER", 2)
+    monkeypatch.setattr(worker, "SPARE_ROWS", spare)
+    levels: set[int] = set()
+    for seed in range(700_000 + block * 8, 700_008 + block * 8):
+        case = Generator(seed).case()
+        text = case.tidegate()
+        plan = bind(parse(text)[0], case.catalog, text).plan
+        program = compile_plan(plan)
+        chunks = frames(plan, case.sources)
+        storage = Storage(str(tmp_path / str(seed)))
+        storage.make_folder("state")
+        states, log, since = program.initial(), Log(), MIN
+        answer: list[PhysicalRow] = []
+        for number, upto in enumerate([*range(24), MAX]):
+            arrived = {
+                n: f.filter((pl.col("ts") >= since) & (pl.col("ts") < upto)) for n, f in chunks.items()
+            }
+            states, out = program.step(states, arrived, upto)
+            answer += [
+                (e, *v)
+                for e, v in zip(to_rows(out, plan.schema), out.select("ts", "te", "n").rows(), strict=True)
+            ]
+            epoch = Epoch(PackedPlan("", b""), 1, number, since, upto, storage, {}, True, False, 1)
+            log = worker._save(epoch, "q.0@0", 0, log, {**states, WAITING: {}})
+            assert len(log.segments) <= 3 * segments.BASE
+            levels |= {level_of(name) for name in log.segments}
+            states = segments.restored(storage, program, log.segments, upto)
+            since = upto
+        found = difference(Reference(case.sources), plan, answer)
+        assert found is None, f"seed {seed}: {found}\n{text}"
+    assert levels >= ({0, 1, 2} if spare else {0, 1, segments.BASE})
