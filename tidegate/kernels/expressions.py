@@ -31,7 +31,7 @@ class Scalar:
     """An expression over a schema's columns, ready to be evaluated on frames.
 
     >>> import sqlglot
-    >>> from tidegate.types import Field
+    >>> from tidegate.types import INT, Field
     >>> double = Scalar(sqlglot.parse_one("c0 * 2"), (Field("a", INT),), INT)
     >>> double(pl.DataFrame({"c0": pl.Series([1, None, 3], dtype=pl.Int32)})).to_list()
     [2, None, 6]
