@@ -75,7 +75,7 @@ class Recording:
         single = self.physical.lanes_from(None)
         if single and first:
             frames.append(job.one_row(single))
-        messages = job.run(frames, reading([*columns.values()], before.upto, upto))
+        messages = job.run(frames, reading([*columns.values()], before.upto, upto, self.partitions))
         ledger.commit(after(before, messages, upto=upto, partitions=self.partitions))
 
     def _boundaries(self, streams: Mapping[str, RawStream]) -> list[int]:

@@ -31,6 +31,8 @@ from tidegate.time import MAX, MIN
 from tidegate.types import BIGINT, BOOLEAN, INT, TIMESTAMP, TIMESTAMP_NTZ, VOID, Schema
 
 ROWS_PER_SPLIT = 1_000_000
+LEAST_ROWS = 20_000
+"""Fewer rows than this are not worth a task of their own."""
 MOST_FILES = 5_000
 """Footers are read by the driver, one after another; more files than this are Spark's."""
 
@@ -107,9 +109,11 @@ def columnar(definition: StreamDefinition, lanes: Sequence[Lane]) -> Columnar | 
     return Columnar(definition, found, tuple(x.number for x in lanes)) if len(found) == len(parts) else None
 
 
-def reading(streams: Sequence[Columnar], since: int, upto: int) -> Reading:
-    """The parts of the streams with rows in [since, upto), cut into splits."""
+def reading(streams: Sequence[Columnar], since: int, upto: int, tasks: int) -> Reading:
+    """The parts of the streams with rows in [since, upto), cut into splits, enough of them for some tasks at once."""
     splits = []
+    total = sum(g.rows for s in streams for p in s.parts for g in p.groups)
+    most = min(ROWS_PER_SPLIT, max(LEAST_ROWS, -(-total // tasks)))
     for number, stream in enumerate(streams):
         waiting: list[Part] = []
         rows = 0
@@ -117,7 +121,7 @@ def reading(streams: Sequence[Columnar], since: int, upto: int) -> Reading:
             for group in part.groups:
                 if not (group.rows and group.last >= since and group.first < upto):
                     continue
-                if rows and rows + group.rows > ROWS_PER_SPLIT:
+                if rows and rows + group.rows > most:
                     splits.append(Split(number, tuple(waiting)))
                     waiting, rows = [], 0
                 if waiting and waiting[-1].path == part.path:
