@@ -24,7 +24,7 @@ from tidegate.kernels.translation import translate
 from tidegate.language.catalog import StreamDefinition
 from tidegate.spark.blocks import key_types, partitions_of
 from tidegate.spark.exchange import Lane
-from tidegate.spark.sources import local_files
+from tidegate.spark.sources import OWN_OPTIONS, local_files
 from tidegate.spark.stages import SourceRows
 from tidegate.spark.values import arrow_type
 from tidegate.time import MAX, MIN
@@ -91,14 +91,16 @@ class Reading:
 
 def columnar(definition: StreamDefinition, lanes: Sequence[Lane]) -> Columnar | None:
     """The stream's files, if they can be read as columns for these lanes."""
-    if definition.source.function != "parquet" or definition.source.options or not lanes:
+    asked = {option for option, _ in definition.source.options} - set(OWN_OPTIONS)
+    if definition.source.function != "parquet" or asked or not lanes:
         return None
     name, types = definition.time_column, {c.name: c.type for c in definition.columns}
     if definition.table or definition.valid is not None or definition.width != 1 or name not in types:
         return None
     if types[name] not in (TIMESTAMP, TIMESTAMP_NTZ, BIGINT, INT) or not all(map(_can_prepare, lanes)):
         return None
-    root = str(definition.source.arguments[0])
+    place = str(definition.source.arguments[0])
+    root = place if "://" in place else os.path.abspath(place)
     paths = local_files(root)
     if not paths or len(paths) > MOST_FILES or any("=" in os.path.relpath(p, root) for p in paths):
         return None

@@ -39,7 +39,8 @@ FORMATS: dict[str, type[DataSource]] = {}
 _CORRUPT = "_tidegate_unreadable"
 _REASON = "_tidegate_reason"
 _POSITION = "_tidegate_position"
-_OWN_OPTIONS = ("slack", "idle", "packages")
+OWN_OPTIONS = ("slack", "idle", "packages")
+"""Options that are not for Spark's reader."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ def _any_format(spark: SparkSession, reader: Any, definition: StreamDefinition) 
         form = _registered(spark, form)
     reader = reader.format(form)
     for name, value in definition.source.options:
-        if name not in _OWN_OPTIONS:
+        if name not in OWN_OPTIONS:
             reader = reader.option(name, value)
     try:
         frame: DataFrame = reader.load(*path)
@@ -245,7 +246,7 @@ def _memory(spark: SparkSession, definition: StreamDefinition, data: Any) -> Dat
 
 def _kafka(reader: Any, definition: StreamDefinition) -> RawStream:
     servers, topic, *_ = definition.source.arguments
-    options = {k: v for k, v in definition.source.options if k not in (*_OWN_OPTIONS, "format")}
+    options = {k: v for k, v in definition.source.options if k not in (*OWN_OPTIONS, "format")}
     reader = reader.option("kafka.bootstrap.servers", str(servers)).option("subscribe", str(topic))
     for name, value in options.items():
         reader = reader.option(name, value)
@@ -287,7 +288,7 @@ def _is_change_log(definition: StreamDefinition) -> bool:
 def _change_log(reader: Any, definition: StreamDefinition, path: str, position: str) -> RawStream:
     """Files with one change event per line."""
     for name, value in definition.source.options:
-        if name not in (*_OWN_OPTIONS, "format"):
+        if name not in (*OWN_OPTIONS, "format"):
             reader = reader.option(name, value)
     lines = _load(definition, reader.format("text"), path)
     o0, o1 = _FILE_ORDER
@@ -359,7 +360,7 @@ def _file_schema(definition: StreamDefinition, path: str) -> str:
 
 
 def _file_options(definition: StreamDefinition, path: str) -> dict[str, str]:
-    options = {k: v for k, v in definition.source.options if k not in _OWN_OPTIONS}
+    options = {k: v for k, v in definition.source.options if k not in OWN_OPTIONS}
     if definition.source.function == "csv":
         named = _csv_header(definition, path) is not None or not local_files(path)
         options.setdefault("header", "true" if named else "false")
