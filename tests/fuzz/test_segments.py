@@ -38,6 +38,7 @@ def test_merged_segments_stand_for_the_same_state(
         storage = Storage(str(tmp_path / str(seed)))
         storage.make_folder("state")
         states, log, since = program.initial(), Log(), MIN
+        named: set[str] = set()
         answer: list[PhysicalRow] = []
         for number, upto in enumerate([*range(24), MAX]):
             arrived = {
@@ -51,6 +52,9 @@ def test_merged_segments_stand_for_the_same_state(
             epoch = Epoch(PackedPlan("", b""), 1, number, since, upto, storage, {}, True, False, 1)
             log = worker._save(epoch, "q.0@0", 0, log, {**states, WAITING: {}})
             assert len(log.segments) <= 3 * segments.BASE
+            named.update(log.segments)
+            written = {f"state/{name}" for name in storage.names("state")}
+            assert written == named, "a file that no manifest names is never deleted"
             levels |= {level_of(name) for name in log.segments}
             states = segments.restored(storage, program, log.segments, upto)
             since = upto

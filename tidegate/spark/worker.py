@@ -337,33 +337,35 @@ def _save(
     if names and rows > 3 * live + SPARE_ROWS:
         names, rows = (_write_segment(epoch, segments.whole(states), segments.BASE),), live
     elif added:
-        names = _shorter(epoch, (*names, _write_segment(epoch, changed, 0)), partition)
+        names = _append(epoch, names, changed, partition)
     segments.remember(epoch.storage, place, names, epoch.upto, segments.settled(states))
     return Log(names, rows)
+
+
+def _append(epoch: Epoch, names: tuple[str, ...], added: segments.Tables, partition: int) -> tuple[str, ...]:
+    """The log with what was added; with its newest segments, if there are many of a level, as one of the next.
+
+    So a row of the log is copied once per level, and the rows that it adds to are not copied at all. Partitions
+    take turns, so that no epoch merges in all of them. One file is written: what no manifest names, none would
+    delete.
+    """
+    level = 0
+    while level < segments.BASE:
+        newest = 0
+        while newest < len(names) and segments.level_of(names[-1 - newest]) == level:
+            newest += 1
+        if newest < COMPACT_AFTER + partition % 8:
+            break
+        names, tail = names[:-newest], names[-newest:]
+        added = segments.joined([*(segments.decode(epoch.storage.read(n)) for n in tail), added])
+        level += 1
+    return (*names, _write_segment(epoch, added, level))
 
 
 def _write_segment(epoch: Epoch, tables: segments.Tables, level: int) -> str:
     name = segments.new_name(epoch.number, level)
     epoch.storage.write(name, segments.encode(tables))
     return name
-
-
-def _shorter(epoch: Epoch, names: tuple[str, ...], partition: int) -> tuple[str, ...]:
-    """A log whose newest segments, if there are many of a level, have become one of the next.
-
-    So a row of the log is copied once per level, and the rows that it adds to are not copied at all. Partitions
-    take turns, so that no epoch merges in all of them.
-    """
-    for level in range(segments.BASE):
-        newer = 0
-        while newer < len(names) and segments.level_of(names[-1 - newer]) == level:
-            newer += 1
-        if newer <= COMPACT_AFTER + partition % 8:
-            break
-        tail = names[-newer:]
-        merged = segments.joined([segments.decode(epoch.storage.read(n)) for n in tail])
-        names = (*names[:-newer], _write_segment(epoch, merged, level + 1))
-    return names
 
 
 def _count(tables: Mapping[str, Mapping[str, Frame]]) -> int:
