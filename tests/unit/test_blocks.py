@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 import pyarrow as pa
 import pytest
 import sqlglot
 
 from tidegate.spark import blocks
+from tidegate.spark.storage import Storage
 from tidegate.types import BIGINT, STRING, Field
 
 SCHEMA = (Field("a", BIGINT), Field("b", STRING))
@@ -46,3 +49,16 @@ def test_scattered_rows_are_all_there_once_in_order_and_equal_keys_meet(partitio
 def test_a_key_that_only_spark_can_compute_has_no_types() -> None:
     assert blocks.key_types([sqlglot.parse_one("soundex(c1)")], SCHEMA) is None
     assert blocks.key_types([sqlglot.parse_one("c1")], SCHEMA) == (STRING,)
+
+
+def test_large_blocks_are_files_on_one_machine(tmp_path: Path) -> None:
+    files = Storage(str(tmp_path)).below("blocks")
+    small, large = (
+        pl.DataFrame({"c0": [1, 2]}),
+        pl.DataFrame({"c0": range(400_000), "c1": ["a", None] * 200_000}),
+    )
+    for frame, count in ((small, 0), (large, 1)):
+        packed = list(blocks.pack_rows(frame, files))
+        assert len(list(tmp_path.glob("blocks/*.arrow"))) == count
+        assert sum(map(len, packed)) < 1000
+        assert blocks.unpack_rows(pa.chunked_array([pa.array(packed, pa.binary())])).equals(frame)

@@ -17,6 +17,7 @@ from tidegate.algebra.operators import Node, Scan
 from tidegate.errors import Diagnostic, Kind
 from tidegate.runtime.faults import reach
 from tidegate.spark.columnar import Reading
+from tidegate.spark.context import on_one_machine
 from tidegate.spark.exchange import (
     Boundary,
     Feed,
@@ -30,7 +31,7 @@ from tidegate.spark.exchange import (
 )
 from tidegate.spark.planning import plan_stages
 from tidegate.spark.stages import SourceRows, Stage, StageInput, StageRows, describe
-from tidegate.spark.storage import Storage
+from tidegate.spark.storage import BLOCKS, Storage
 from tidegate.spark.worker import Epoch, Log, PackedPlan, Plan, ReadTask, WaveTask, pack
 
 MESSAGES = "meta STRING"
@@ -187,7 +188,11 @@ class Job:
 
     def _collected(self, frame: DataFrame) -> list[dict[str, Any]]:
         reach("before state")
-        messages = collected(frame)
+        try:
+            messages = collected(frame)
+        finally:
+            if self.storage.local is not None:
+                self.storage.delete_folder(BLOCKS)
         reach("after state")
         return messages
 
@@ -207,7 +212,13 @@ class Job:
             self.keep_state,
             self.hold,
             self.partitions,
+            self._files(),
         )
+
+    def _files(self) -> Storage | None:
+        """Where tasks leave large blocks for each other, if they all run on this machine."""
+        together = self.storage.local is not None and on_one_machine(self.spark)
+        return self.storage.below(BLOCKS) if together else None
 
 
 def collected(frame: DataFrame) -> list[dict[str, Any]]:

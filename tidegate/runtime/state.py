@@ -16,7 +16,7 @@ from typing import Any
 
 from tidegate.errors import Diagnostic
 from tidegate.runtime.faults import reach
-from tidegate.spark.storage import Storage
+from tidegate.spark.storage import BLOCKS, Storage
 from tidegate.spark.worker import Log
 from tidegate.time import MAX, MIN
 
@@ -180,6 +180,7 @@ class Ledger:
             self._results += manifest.results
 
     def _collect_litter(self) -> None:
+        self.storage.delete_folder(BLOCKS)
         known = self.latest.segments()
         for name in self.storage.names("state"):
             if f"state/{name}" not in known:

@@ -4,11 +4,15 @@ Spark exchanges rows: each is taken out of its columns, copied into a shuffle fi
 What leaves a kernel is columns already, so it travels as **blocks**: one binary value holds the rows of one lane for one
 partition, and the exchange carries few large rows instead of many small ones. The partition is the one that Spark's `hash`
 gives, so a stage may read some lanes as blocks and others as rows of Spark.
+
+Where all tasks run on one machine, a large block is a file, and only its name travels: the task that gets it maps the file
+into its memory, and no byte of it passes through the JVM.
 """
 
 from __future__ import annotations
 
 import io
+import uuid
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -21,10 +25,17 @@ from tidegate.kernels.expressions import Scalar
 from tidegate.kernels.rows import Frame, to_arrow
 from tidegate.kernels.translation import translate
 from tidegate.spark.hashing import partition_of
+from tidegate.spark.storage import Storage
 from tidegate.types import VOID, Schema, Type
 
 BYTES_PER_BLOCK = 32 << 20
 """A block is one row of a shuffle, which should stay far below the size that a row may have."""
+
+BYTES_PER_FILE = 1 << 20
+"""A smaller block is not worth a file."""
+
+NAME = b"file:"
+"""How the name of a file begins that travels in place of a block; an Arrow stream begins otherwise."""
 
 FEW = 8
 """Up to so many partitions, a pass over the rows for each costs less than sorting them."""
@@ -84,13 +95,26 @@ def scatter(rows: Frame, places: pl.Series, partitions: int) -> Iterator[tuple[i
         start += size
 
 
-def pack_rows(frame: Frame) -> Iterator[bytes]:
-    """The rows as blocks of about the same number of rows."""
-    pieces = int(frame.estimated_size()) // BYTES_PER_BLOCK + 1
+def pack_rows(frame: Frame, files: Storage | None = None) -> Iterator[bytes]:
+    """The rows as blocks of about the same number of rows; large ones lie in `files`, if there is such a place."""
+    size = int(frame.estimated_size())
+    pieces = size // BYTES_PER_BLOCK + 1
     for piece in frame.iter_slices(max(1, -(-frame.height // pieces))):
-        yield encode(piece)
+        if files is None or size < pieces * BYTES_PER_FILE:
+            yield encode(piece)
+            continue
+        name = f"{uuid.uuid4().hex}.arrow"
+        files.write_rows(name, to_arrow(piece))
+        yield NAME + files.path(name).encode()
 
 
 def unpack_rows(blocks: pa.ChunkedArray) -> Frame:
     """The rows of a column of blocks."""
-    return pl.concat([decode(block.as_buffer()) for block in blocks])
+    return pl.concat([decode(_content(block.as_buffer())) for block in blocks])
+
+
+def _content(block: pa.Buffer) -> pa.Buffer:
+    if block.slice(0, len(NAME)).to_pybytes() != NAME:
+        return block
+    with pa.memory_map(block.to_pybytes().removeprefix(NAME).decode()) as source:
+        return source.read_buffer()

@@ -70,6 +70,11 @@ def cores(spark: SparkSession) -> int:
     return max(1, int(spark.conf.get("spark.tidegate.cores", None) or _default_parallelism(spark)))
 
 
+def on_one_machine(spark: SparkSession) -> bool:
+    """Whether all tasks see the same files and run beside the driver."""
+    return str(spark.conf.get("spark.master", "")).startswith("local")
+
+
 def _default_parallelism(spark: SparkSession) -> str:
     # A Connect session has no SparkContext to ask; its shuffle partitions are the best public hint.
     try:
@@ -117,6 +122,9 @@ def settings(master: str, verbose: bool) -> dict[str, str]:
             # Tasks already use every core; threads of a task beside them would only get in each other's way.
             "spark.executorEnv.POLARS_MAX_THREADS": "1",
             "spark.executorEnv.NUMBA_NUM_THREADS": "1",
+            # Large pages, where the system has them: columns are written once, and every first touch of a page costs.
+            "spark.executorEnv._RJEM_MALLOC_CONF": "thp:always,metadata_thp:auto",
+            "spark.executorEnv.MIMALLOC_ALLOW_LARGE_OS_PAGES": "1",
         }
     if not verbose:
         found["spark.log.level"] = "ERROR"

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import fs
+from pyarrow import fs, ipc
+
+BLOCKS = "blocks"
+"""The folder of what tasks leave for each other within an epoch."""
 
 
 @dataclass(frozen=True)
@@ -35,18 +38,25 @@ class Storage:
     def write(self, name: str, data: bytes | pa.Buffer) -> None:
         """Write a file that nobody else writes."""
         if self.local is not None:
-            full = self.path(name)
-            try:
-                handle = open(full, "wb")  # noqa: SIM115 - closed below, on both ways
-            except FileNotFoundError:
-                os.makedirs(os.path.dirname(full), exist_ok=True)
-                handle = open(full, "wb")  # noqa: SIM115 - as above
-            with handle:
-                handle.write(data)
+            with self._new(name) as sink:
+                sink.write(data)
             return
         system, root = self._remote()
         with system.open_output_stream(f"{root}/{name}") as stream:
             stream.write(data)
+
+    def write_rows(self, name: str, rows: pa.Table) -> None:
+        """Write a file of this machine that nobody else writes, as an Arrow stream."""
+        with self._new(name) as sink, ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_table(rows)
+
+    def _new(self, name: str) -> Any:
+        full = self.path(name)
+        try:
+            return pa.OSFile(full, "wb")
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            return pa.OSFile(full, "wb")
 
     def publish(self, name: str, data: bytes) -> None:
         """Write a file that appears whole or not at all."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -11,11 +12,21 @@ import pyarrow as pa
 from tidegate.kernels.rows import Frame, empty_chunk, from_arrow, payload_types, to_arrow
 from tidegate.spark.blocks import pack_rows, partitions_of, scatter, unpack_rows
 from tidegate.spark.exchange import MESSAGE, Boundary, Lane
+from tidegate.spark.storage import Storage
 from tidegate.spark.values import arrow_type
 from tidegate.types import Schema
 
 REFUSED = '{"kind":"refused"'
 """How the message of a row begins that was refused on entry."""
+
+
+@dataclass(frozen=True)
+class Sender:
+    """The task that sends rows, how many partitions there are, and where large blocks may lie as files."""
+
+    partition: int
+    partitions: int
+    files: Storage | None = None
 
 
 def messages_in(rows: pa.Table | None) -> tuple[list[str], list[str]]:
@@ -117,16 +128,14 @@ def _arrow_types(boundary: Boundary) -> dict[str, pa.DataType]:
     return types | {f"s{i}": arrow_type(t) for i, t in enumerate(boundary.slots)}
 
 
-def emitted(
-    chunk: Frame, lane: Lane, after: Boundary, partition: int, partitions: int
-) -> Iterator[pa.RecordBatch]:
+def emitted(chunk: Frame, lane: Lane, after: Boundary, sender: Sender) -> Iterator[pa.RecordBatch]:
     """A stage's output for a lane of the next union."""
     if not chunk.height:
         return
     if lane.block:
-        key = lane.input.key
-        places = partitions_of(chunk, key, lane.input.schema, partitions) if key and partitions > 1 else None
-        yield from sent(chunk, places, lane, after, partition, partitions)
+        key, count = lane.input.key, sender.partitions
+        places = partitions_of(chunk, key, lane.input.schema, count) if key and count > 1 else None
+        yield from sent(chunk, places, lane, after, sender)
         return
     rows = to_arrow(chunk)
     travelling = (
@@ -140,21 +149,21 @@ def emitted(
 
 
 def sent(
-    chunk: Frame, places: pl.Series | None, lane: Lane, after: Boundary, partition: int, partitions: int
+    chunk: Frame, places: pl.Series | None, lane: Lane, after: Boundary, sender: Sender
 ) -> Iterator[pa.RecordBatch]:
     """Rows as blocks, one or more for each partition they go to."""
     wanted = {*(f"c{c}" for c in lane.columns), "ts", "te", "n", "o0"}
     rows = chunk.select(c for c in chunk.columns if c in wanted)
     if lane.input.broadcast:
-        parts: Iterable[tuple[int, Frame]] = ((p, rows) for p in range(partitions))
+        parts: Iterable[tuple[int, Frame]] = ((p, rows) for p in range(sender.partitions))
     elif places is not None:
-        parts = scatter(rows, places, partitions)
+        parts = scatter(rows, places, sender.partitions)
     elif lane.input.key is None:
-        parts = [(partition % partitions, rows)]
+        parts = [(sender.partition % sender.partitions, rows)]
     else:
-        parts = [(lane.input.home % partitions, rows)]
+        parts = [(lane.input.home % sender.partitions, rows)]
     for p, part in parts:
-        for block in pack_rows(part):
+        for block in pack_rows(part, sender.files):
             values = {"p": pa.array([p], pa.int32()), "block": pa.array([block], pa.binary())}
             yield from _batches({k: pa.chunked_array([v]) for k, v in values.items()}, lane.number, 1, after)
 

@@ -30,6 +30,7 @@ from tidegate.spark.segments import WAITING, States
 from tidegate.spark.stages import SourceRows, Stage, StageRows
 from tidegate.spark.storage import Storage
 from tidegate.spark.transit import (
+    Sender,
     by_lane,
     chunk_of,
     completed,
@@ -95,6 +96,11 @@ class Epoch:
     hold: bool
     """Rows may lie beyond the epoch and have to wait (live); otherwise the source was read up to it."""
     partitions: int
+    files: Storage | None = None
+    """Where large blocks lie between two waves, if all tasks run on one machine."""
+
+    def sender(self, partition: int) -> Sender:
+        return Sender(partition, self.partitions, self.files)
 
 
 def pack(plan: Plan) -> PackedPlan:
@@ -175,7 +181,7 @@ class ReadTask:
             for number in batch.column(0).to_pylist():
                 found = read_split(self.reading, number, plan.lanes, self.epoch.partitions)
                 for lane, rows, places in found:
-                    yield from sent(rows, places, lane, boundary, partition, self.epoch.partitions)
+                    yield from sent(rows, places, lane, boundary, self.epoch.sender(partition))
 
 
 def _partition() -> int:
@@ -224,7 +230,7 @@ def run_wave(
             for lane in after.lanes:
                 origin = lane.input.origin
                 if isinstance(origin, StageRows) and origin.stage == stage.number:
-                    yield from emitted(outputs[origin.output], lane, after, partition, epoch.partitions)
+                    yield from emitted(outputs[origin.output], lane, after, epoch.sender(partition))
     if refused:
         messages.append(json.dumps(_quarantine(epoch, partition, refused)))
     if after is None:
