@@ -20,7 +20,6 @@ from tidegate.runtime.live import LiveRun
 from tidegate.runtime.recorded import Recording
 from tidegate.runtime.results import Result
 from tidegate.runtime.state import Ledger
-from tidegate.spark.context import cores
 from tidegate.spark.outsourcing import outsource
 from tidegate.spark.sinks import Sink
 from tidegate.spark.storage import Storage
@@ -82,9 +81,7 @@ class Engine:
         label = next(iter(plans)) if len(plans) == 1 else "all"
         run = self.storage.below(f"runs/{label}-{uuid.uuid4().hex[:8]}")
         ledger = Ledger(run)
-        recording = Recording(
-            self.spark, graph, used, data or {}, partitions or self.partitions or cores(self.spark)
-        )
+        recording = Recording(self.spark, graph, used, data or {}, partitions or self.partitions)
         recording.run(ledger, boundaries, progress)
         return {
             name: Result(

@@ -14,11 +14,17 @@ from tidegate.runtime.jobs import Job, Physical, Progress
 from tidegate.runtime.repartition import repartition
 from tidegate.runtime.state import Ledger, after
 from tidegate.spark.columnar import Columnar, columnar, reading
+from tidegate.spark.context import cores
 from tidegate.spark.sources import RawStream, read_recorded, size_in_bytes
 from tidegate.time import MAX, MIN
 
 BYTES_PER_EPOCH = 3 << 30
 """How much of the sources' files one epoch may hold; kernels work in memory."""
+
+ROWS_PER_PARTITION = 2_000_000
+"""About so many rows a task should work on: memory that the one before it has used costs less than new memory."""
+
+MOST_PARTITIONS = 256
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,8 @@ class Recording:
     physical: Physical
     definitions: Mapping[str, StreamDefinition]
     data: Mapping[str, Any]
-    partitions: int
+    asked: int | None
+    """So many partitions, whatever the rows are."""
 
     def run(self, ledger: Ledger, boundaries: Sequence[int] | None, progress: Progress | None) -> None:
         """Play all rows through the epochs that end at the boundaries (the last one is the end of time).
@@ -40,22 +47,30 @@ class Recording:
         columns = {n: columnar(d, self.physical.lanes_from(n)) for n, d in self.definitions.items()}
         ends = [*(self._boundaries(streams) if boundaries is None else boundaries), MAX]
         ends = [e for e in sorted(set(ends)) if e > ledger.latest.upto]
-        repartition(self.spark, self.physical, ledger, self.partitions)
+        readable = [c for c in columns.values() if c is not None]
+        partitions = self.asked or ledger.latest.partitions or self._partitions(readable)
+        repartition(self.spark, self.physical, ledger, partitions)
         for done, upto in enumerate(ends):
             if progress is not None:
                 progress(done / len(ends))
-            self._epoch(ledger, streams, {n: c for n, c in columns.items() if c is not None}, upto)
+            self._epoch(ledger, streams, readable, upto, partitions)
         if progress is not None:
             progress(1.0)
 
     def _epoch(
-        self, ledger: Ledger, streams: Mapping[str, RawStream], columns: Mapping[str, Columnar], upto: int
+        self,
+        ledger: Ledger,
+        streams: Mapping[str, RawStream],
+        columns: Sequence[Columnar],
+        upto: int,
+        partitions: int,
     ) -> None:
         before = ledger.latest
+        read = {c.definition.name for c in columns}
         job = Job(
             self.spark,
             self.physical,
-            self.partitions,
+            partitions,
             ledger.storage,
             before.epoch + 1,
             before.upto,
@@ -68,15 +83,21 @@ class Recording:
         first = before.epoch == 0
         for name, stream in sorted(streams.items()):
             lanes = self.physical.lanes_from(name)
-            if not lanes or name in columns or (stream.definition.table and not first):
+            if not lanes or name in read or (stream.definition.table and not first):
                 continue
             rows = _between(stream, before.upto, upto, first)
             frames.append(job.enter(rows, [job.feed(name, lanes)]))
         single = self.physical.lanes_from(None)
         if single and first:
             frames.append(job.one_row(single))
-        messages = job.run(frames, reading([*columns.values()], before.upto, upto, self.partitions))
-        ledger.commit(after(before, messages, upto=upto, partitions=self.partitions))
+        messages = job.run(frames, reading(columns, before.upto, upto, cores(self.spark)))
+        ledger.commit(after(before, messages, upto=upto, partitions=partitions))
+
+    def _partitions(self, columns: Sequence[Columnar]) -> int:
+        """As many for each core, where the number of rows is known."""
+        tasks = cores(self.spark)
+        rounds = -(-sum(c.rows for c in columns) // (tasks * ROWS_PER_PARTITION))
+        return tasks * max(1, min(rounds, MOST_PARTITIONS // tasks))
 
     def _boundaries(self, streams: Mapping[str, RawStream]) -> list[int]:
         sizes = {n: size_in_bytes(d, self.data.get(n)) for n, d in self.definitions.items() if not d.table}

@@ -89,7 +89,9 @@ def scatter(rows: Frame, places: pl.Series, partitions: int) -> Iterator[tuple[i
         for p in range(partitions):
             yield p, rows.filter(places == p)
         return
-    found, start = rows[np.argsort(places.to_numpy(), kind="stable")], 0
+    # NumPy sorts numbers of 16 bits by counting.
+    small = places.to_numpy().astype(np.uint16 if partitions <= 1 << 16 else np.int64)
+    found, start = rows[np.argsort(small, kind="stable")], 0
     for p, size in places.rename("p").value_counts().sort("p").iter_rows():
         yield p, found.slice(start, size)
         start += size

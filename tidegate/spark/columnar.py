@@ -65,6 +65,10 @@ class Columnar:
     parts: tuple[Part, ...]
     lanes: tuple[int, ...]
 
+    @property
+    def rows(self) -> int:
+        return sum(g.rows for p in self.parts for g in p.groups)
+
 
 @dataclass(frozen=True)
 class Split:
@@ -114,7 +118,7 @@ def columnar(definition: StreamDefinition, lanes: Sequence[Lane]) -> Columnar | 
 def reading(streams: Sequence[Columnar], since: int, upto: int, tasks: int) -> Reading:
     """The parts of the streams with rows in [since, upto), cut into splits, enough of them for some tasks at once."""
     splits = []
-    total = sum(g.rows for s in streams for p in s.parts for g in p.groups)
+    total = sum(s.rows for s in streams)
     most = min(ROWS_PER_SPLIT, max(LEAST_ROWS, -(-total // tasks)))
     for number, stream in enumerate(streams):
         waiting: list[Part] = []

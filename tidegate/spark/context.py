@@ -24,6 +24,15 @@ appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 """
 
+_LATE_OPTIMIZING = [
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+]
+"""Java optimizes code only after ten times as many calls as usual: most of what a short run calls is planning, and optimizing
+it costs more than the run gains. A loop over rows gets there within milliseconds, as before."""
+
 
 def spark_session(
     master: str | None = None,
@@ -122,13 +131,17 @@ def settings(master: str, verbose: bool) -> dict[str, str]:
             # Tasks already use every core; threads of a task beside them would only get in each other's way.
             "spark.executorEnv.POLARS_MAX_THREADS": "1",
             "spark.executorEnv.NUMBA_NUM_THREADS": "1",
-            # Large pages, where the system has them: columns are written once, and every first touch of a page costs.
+            # The first touch of a page costs more than what is then done with it: take large pages, and keep what was touched.
             "spark.executorEnv._RJEM_MALLOC_CONF": "thp:always,metadata_thp:auto",
             "spark.executorEnv.MIMALLOC_ALLOW_LARGE_OS_PAGES": "1",
+            "spark.executorEnv.GLIBC_TUNABLES": f"glibc.malloc.mmap_threshold={1 << 30}:glibc.malloc.trim_threshold={2 << 30}",
         }
+    options = _LATE_OPTIMIZING if local else []
     if not verbose:
         found["spark.log.level"] = "ERROR"
-        found["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={_log_configuration().as_uri()}"
+        options = [*options, f"-Dlog4j2.configurationFile={_log_configuration().as_uri()}"]
+    if options:
+        found["spark.driver.extraJavaOptions"] = " ".join(options)
     return found
 
 

@@ -399,11 +399,15 @@ def _parquet(chunk: Frame) -> Any:
         sink = io.BytesIO()
         chunk.write_parquet(sink, compression="snappy", statistics=False)
         return pa.py_buffer(sink.getbuffer())
+    rows = to_arrow(chunk)
+    numbers = [f.name for f in rows.schema if pa.types.is_integer(f.type)]
     buffer = pa.BufferOutputStream()
     pq.write_table(
-        to_arrow(chunk),
+        rows,
         buffer,
-        compression="snappy",
+        # Differences of neighbours are as small as what a compressor makes of whole numbers, in half the time.
+        compression={name: "none" if name in numbers else "snappy" for name in rows.column_names},
+        column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
         use_dictionary=False,
         write_statistics=["ts", "te"],
         store_schema=False,
