@@ -37,9 +37,17 @@ def arrivals(rows: Frame, payload: Sequence[str]) -> Frame:
     """The rows as single arrivals in order: a row of multiplicity n comes n times."""
     if rows.height and rows["n"].max() != 1:
         rows = rows[np.repeat(np.arange(rows.height), rows["n"].to_numpy())]
-    # Without arrival order the columns decide, NULLs first (SPEC section 4).
-    order = ["ts", "seq"] if "seq" in rows.columns else ["ts", *payload]
-    return rows.sort(order, nulls_last=False, maintain_order=True).select(*payload, "ts")
+    if "seq" not in rows.columns:
+        # Without arrival order the columns decide, NULLs first (SPEC section 4).
+        return rows.sort(["ts", *payload], nulls_last=False, maintain_order=True).select(*payload, "ts")
+    if not _in_order(rows["ts"].to_numpy(), rows["seq"].to_numpy()):
+        rows = rows.sort("ts", "seq", maintain_order=True)
+    return rows.select(*payload, "ts")
+
+
+def _in_order(first: Ints, second: Ints) -> bool:
+    rises, stays = first[1:] > first[:-1], first[1:] == first[:-1]
+    return bool(np.all(rises | (stays & (second[1:] >= second[:-1]))))
 
 
 @dataclass(frozen=True)
@@ -89,33 +97,44 @@ class Counted:
         return after, rows if self.partition_by else rows.with_columns(g=pl.lit(0, dtype=pl.Int64))
 
 
-def positioned(rows: Frame, counts: Frame, keys: Sequence[str]) -> tuple[Frame, Frame]:
-    """The arrivals sorted by partition, with positions `p`; and per partition its counts before and after.
+@dataclass(frozen=True)
+class Positions:
+    """Where some rows stand: the position of each in its partition, and what is known of the partition.
 
-    The second frame has the keys, `before`, `after` and `offset`: where its first arrival stands in the first frame.
+    Of the rows of an epoch, `before` of the partition came earlier and all up to `after` are there; the first of them is
+    at `offset` among all rows of the epoch, sorted by partition.
+    """
+
+    p: Ints
+    before: Ints
+    after: Ints
+    offset: Ints
+
+
+def grouped(rows: Frame, counts: Frame, keys: Sequence[str]) -> tuple[Ints, Positions, Frame]:
+    """The order of arrivals by partition, their positions in that order, and per partition its counts.
+
+    The frame has the keys, `before`, `after` and `offset`, as in `Positions`. No other column of the rows is copied.
     """
     names = list(keys)
-    groups = rows.select(names).unique(maintain_order=True).with_row_index("group")
-    placed = (
-        rows.join(groups, on=names, how="left", nulls_equal=True)
-        .with_row_index("order")
-        .sort("group", "order")
-    )
-    sizes = placed.group_by("group", maintain_order=True).agg(pl.len().cast(pl.Int64).alias("size"))
+    groups = rows.select(names).with_row_index("row").group_by(names, maintain_order=True).agg("row")
     touched = (
-        groups.join(counts, on=names, how="left", nulls_equal=True)
-        .join(sizes, on="group")
-        .sort("group")
+        groups.select(*names, pl.col("row").list.len().cast(pl.Int64).alias("size"))
+        .join(counts, on=names, how="left", nulls_equal=True, maintain_order="left")
         .with_columns(before=pl.col("count").fill_null(0), offset=pl.col("size").cum_sum() - pl.col("size"))
         .with_columns(after=pl.col("before") + pl.col("size"))
     )
-    first, before = touched["offset"].to_numpy(), touched["before"].to_numpy()
-    of = placed["group"].to_numpy().astype(np.int64)
-    p = np.arange(placed.height, dtype=np.int64) - first[of] + before[of] + 1
-    return (
-        placed.drop("group", "order").with_columns(p=pl.Series(p, dtype=pl.Int64)),
-        touched.select(*names, "before", "after", "offset"),
-    )
+    order = groups["row"].explode().to_numpy().astype(np.int64)
+    size = touched["size"].to_numpy()
+    before, after, offset = (np.repeat(touched[c].to_numpy(), size) for c in ("before", "after", "offset"))
+    p = np.arange(len(order), dtype=np.int64) - offset + before + 1
+    return order, Positions(p, before, after, offset), touched.select(*names, "before", "after", "offset")
+
+
+def positioned(rows: Frame, counts: Frame, keys: Sequence[str]) -> tuple[Frame, Frame]:
+    """The arrivals sorted by partition, with positions `p`; and per partition its counts, as `grouped` gives them."""
+    order, positions, touched = grouped(rows, counts, keys)
+    return rows[order].with_columns(p=pl.Series(positions.p, dtype=pl.Int64)), touched
 
 
 def _multiple(position: Ints, step: int) -> Ints:
@@ -157,7 +176,7 @@ class RowWindowKernel(Counted):
         return _multiple(p + self.size, self.slide)
 
     def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
-        keys, payload = self.keys, self.payload
+        keys = self.keys
         after, rows = self._arrivals(state, chunks[0], upto)
         recent = state["recent"].rows
         if rows.is_empty():
@@ -165,45 +184,52 @@ class RowWindowKernel(Counted):
             return {"recent": table(recent), **after}, nothing
         mine = recent.join(rows.select(keys).unique(), on=keys, how="semi", nulls_equal=True)
         counts = mine.group_by(keys).agg(pl.col("p").max().alias("count"))
-        new, touched = positioned(rows, counts, keys)
+        order, fresh, touched = grouped(rows, counts, keys)
+        times = rows["ts"].to_numpy()[order]
         old = mine.join(touched, on=keys, how="inner", nulls_equal=True)
-        fresh = new.join(touched, on=keys, how="left", nulls_equal=True, maintain_order="left")
-        shared = [*payload, *([] if self.partition_by else ["g"]), "p", "before", "after", "offset"]
-        known = pl.concat([old.select(shared), fresh.select(shared)])
-        out = self._changes(known, new["ts"].to_numpy())
-        delta, kept = self._remember(known, recent, touched)
-        return {"recent": Table(kept, delta), **after}, out
+        known = Positions(*(old[c].to_numpy() for c in ("p", "before", "after", "offset")))
+        out = pl.concat(
+            [
+                self._changes(old, np.arange(old.height), known, times),
+                self._changes(rows, order, fresh, times),
+            ]
+        )
+        held = [self._held(old, np.arange(old.height), known), self._held(rows, order, fresh)]
+        held = [h.select(recent.columns) for h in held]
+        others = recent.join(touched, on=keys, how="anti", nulls_equal=True)
+        return {"recent": Table(joined(others, pl.concat(held)), held[1]), **after}, out
 
-    def _changes(self, known: Frame, times: Ints) -> Frame:
-        p, before, upto = (known[c].to_numpy() for c in ("p", "before", "after"))
-        offset = known["offset"].to_numpy()
-        start, stop = self._shown(p), self._gone(p)
+    def _changes(self, rows: Frame, order: Ints, at: Positions, times: Ints) -> Frame:
+        """What some rows, those of `order`, show anew or no more; only those that do are copied."""
+        start, stop = self._shown(at.p), self._gone(at.p)
 
         def time_of(position: Ints) -> Ints:
-            reached = (before < position) & (position <= upto)
-            index = np.where(reached, offset + np.minimum(position, upto) - before - 1, 0)
+            reached = (at.before < position) & (position <= at.after)
+            index = np.where(reached, at.offset + np.minimum(position, at.after) - at.before - 1, 0)
             return np.where(reached, times[index], MAX)
 
         starts, ends = time_of(start), time_of(stop)
-        was_shown = start <= before
-        opened = ~was_shown & (start <= upto) & (starts < ends)
-        closed = was_shown & (before < stop) & (stop <= upto)
-        rows = known.select(self.payload).with_columns(
+        was_shown = start <= at.before
+        opened = ~was_shown & (start <= at.after) & (starts < ends)
+        closed = was_shown & (at.before < stop) & (stop <= at.after)
+        told = opened | closed
+        starts, ends, was_shown = starts[told], ends[told], was_shown[told]
+        return rows[order[told]].select(
+            *self.payload,
             ts=pl.Series(np.where(was_shown, ends, starts), dtype=pl.Int64),
             te=pl.Series(np.where(was_shown, MAX, ends), dtype=pl.Int64),
             n=pl.Series(np.where(was_shown, -1, 1), dtype=pl.Int64),
         )
-        return rows.filter(pl.Series(opened | closed))
 
-    def _remember(self, known: Frame, recent: Frame, touched: Frame) -> tuple[Frame, Frame]:
-        p, upto = known["p"].to_numpy(), known["after"].to_numpy()
-        needed = self._shown(p) > upto if self.size is None else self._gone(p) > upto
-        live = known.filter(pl.Series(needed | (p == upto))).with_columns(
-            slot=pl.col("p") % self._slots, n=pl.lit(1, dtype=pl.Int64)
+    def _held(self, rows: Frame, order: Ints, at: Positions) -> Frame:
+        """Of some rows, those of `order`, the ones that later rows will show or hide, and the last of each partition."""
+        needed = self._shown(at.p) > at.after if self.size is None else self._gone(at.p) > at.after
+        needed |= at.p == at.after
+        return rows[order[needed]].with_columns(
+            p=pl.Series(at.p[needed], dtype=pl.Int64),
+            slot=pl.Series(at.p[needed] % self._slots, dtype=pl.Int64),
+            n=pl.lit(1, dtype=pl.Int64),
         )
-        delta = live.filter(pl.col("p") > pl.col("before")).select(recent.columns)
-        others = recent.join(touched, on=self.keys, how="anti", nulls_equal=True)
-        return delta, joined(others, live.select(recent.columns))
 
 
 @dataclass(frozen=True)
