@@ -187,3 +187,23 @@ def test_a_column_with_one_value_throughout_has_as_many_rows_as_the_others():
     frame = frame.with_columns(c1=pl.lit(7, dtype=pl.Int32))
     scalar = Scalar(sqlglot.parse_one("COALESCE(2 >= c1, TRUE)"), SCHEMA, BOOLEAN)
     assert scalar(frame).to_list() == [False] * 3
+
+
+def test_times_that_repeat_are_written_once_and_rightly() -> None:
+    moments = [
+        datetime(*parts, tzinfo=UTC)
+        for parts in [
+            (1969, 12, 31, 23, 59, 59, 999_999),
+            (1970, 1, 1),
+            (2024, 2, 29, 12, 0, 1),
+            (2024, 2, 29, 12, 59),
+        ]
+    ]
+    times = [None, *moments] * 40
+    frame = pl.DataFrame({"c0": pl.Series(times, dtype=pl.Datetime("us", "UTC"))})
+    schema = (Field("a", TIMESTAMP),)
+    for pattern, python in (("yyyy-MM-dd", "%Y-%m-%d"), ("HH:mm", "%H:%M"), ("dd HH:mm:ss", "%d %H:%M:%S")):
+        call = sqlglot.parse_one(f"DATE_FORMAT(c0, '{pattern}')", dialect="spark")
+        assert translate(call, schema) is not None
+        found = Scalar(call, schema, STRING)(frame).to_list()
+        assert found == [None if t is None else t.strftime(python) for t in times]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from tidegate.algebra.operators import Distinct, Except, Intersect, Scan, UnionAll
 from tidegate.kernels.graph import compile_plan
+from tidegate.kernels.sweep_groups import group_rows
+from tidegate.kernels.sweep_ranks import Order, _dense_ranks, rank_rows
 from tidegate.time import MAX
 from tidegate.types import DOUBLE, INT, STRING, Field, Type, array
 
@@ -90,3 +93,35 @@ def test_rows_without_columns_are_all_equal(tools):
     for boundaries in ([MAX], [1, 4, 6, MAX]):
         result = tools.play(plan, {"L": frame}, boundaries, restoring=True)
         assert [tools.bag(result, t)[()] for t in range(11)] == [1] * 9 + [0, 0]
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 3), st.none() | st.integers(-3, 5)), min_size=1, max_size=30),
+    descending=st.booleans(),
+    nulls_last=st.booleans(),
+)
+def test_ranks_without_sorting_are_those_of_sorting(rows, descending, nulls_last):
+    group = np.array([g for g, _ in rows], np.int32)
+    values = pl.Series("v", [v for _, v in rows], dtype=pl.Int64)
+    order = Order("v", descending, nulls_last)
+    rank, example = _dense_ranks(group, 4, values, order)
+    sorted_rank, _ = rank_rows(pl.DataFrame([pl.Series("g", group), values]), [Order("g"), order])
+    assert rank.tolist() == sorted_rank.tolist()
+    assert rank[example].tolist() == list(range(len(example)))
+
+
+KEYS = st.tuples(
+    st.none() | st.sampled_from([-(2**63), 0, 1, 2**63 - 1]),
+    st.sampled_from([None, "", "x", "y"]),
+    st.sampled_from([None, 0.0, -0.0, float("nan"), 1.5]),
+)
+
+
+@given(rows=st.lists(KEYS, min_size=1, max_size=40))
+def test_groups_of_several_columns_are_numbered_in_order_of_appearance(rows):
+    frame = pl.DataFrame(rows, schema={"a": pl.Int64, "b": pl.String, "c": pl.Float64}, orient="row")
+    found = group_rows(frame, frame.columns)
+    numbers = {}
+    assert found.codes.tolist() == [numbers.setdefault(repr(r), len(numbers)) for r in rows]
+    assert [repr(r) for r in found.keys.rows()] == list(numbers)
+    assert found.locate(frame).tolist() == found.codes.tolist()

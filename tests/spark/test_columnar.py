@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from tidegate.runtime import recorded
 from tidegate.session import Session, connect
 from tidegate.spark.columnar import Columnar, columnar
+from tidegate.spark.storage import Storage
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema(
@@ -172,3 +173,32 @@ def test_what_kernels_cannot_compute_is_left_to_spark(
     session = session_on(spark, folder)
     assert answer(session, "SELECT soundex(name) AS sound FROM Sales WHERE item = 2")
     assert told == [False]
+
+
+def test_large_blocks_travel_as_files_and_are_gone_afterwards(
+    spark: SparkSession,
+    tmp_path: Path,
+    as_columns: Callable[[bool], list[bool]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = sales(3, 2_000)
+    table = pa.concat_tables([pa.Table.from_pylist(rows, SCHEMA)] * 60)
+    (tmp_path / "sales").mkdir()
+    pq.write_table(table, tmp_path / "sales" / "all.parquet")
+    there: list[int] = []
+    folders: list[Path] = []
+    delete = Storage.delete_folder
+
+    def looked_at(storage: Storage, name: str) -> None:
+        folders.append(Path(storage.path(name)))
+        there.append(len(list(folders[-1].glob("*.arrow"))))
+        delete(storage, name)
+
+    monkeypatch.setattr(Storage, "delete_folder", looked_at)
+    text = "SELECT item, name, price FROM Sales WINDOW(PARTITION BY name ROWS 1)"
+    assert as_columns(True) == []
+    found = answer(session_on(spark, tmp_path / "sales"), text)
+    assert max(there) > 0
+    assert not any(f.exists() for f in folders)
+    as_columns(False)
+    assert found == answer(session_on(spark, tmp_path / "sales"), text)

@@ -1,6 +1,7 @@
 """Groups as dense integers: the keys of a step's rows become codes 0, 1, …, one per touched group.
 
-One key column with an integer inside is numbered by a hash table of its own; any other keys by Polars.
+A column with an integer inside is numbered by a hash table of its own, any other by Polars; several columns are numbered one
+by one, and then their numbers.
 """
 
 from __future__ import annotations
@@ -69,17 +70,42 @@ def group_rows(rows: Frame, names: Sequence[str]) -> Groups:
     keys = _comparable(rows.select(names))
     if len(names) == 1 and holds_integer(keys.dtypes[0]):
         values, nulls = integers(keys.to_series())
-        low, span = (int(values.min()), int(values.max()) - int(values.min()) + 1) if len(values) else (0, 0)
-        # Keys that lie close together index a table themselves.
-        dense = span <= 8 * len(values) + (1 << 16)
-        codes, firsts, slots, slot_codes, null_code = _number(values, nulls, low, span if dense else 0)
+        low, span = _table(values)
+        codes, firsts, slots, slot_codes, null_code = _number(values, nulls, low, span)
         return Groups(
             gather(rows.select(names), firsts), codes, keys.clear(), slots, slot_codes, low, null_code
         )
-    unique = keys.with_row_index("row").unique(subset=list(names), keep="first", maintain_order=True)
-    firsts = unique["row"].cast(pl.Int32).to_numpy()
-    joined = unique.drop("row")
-    return Groups(gather(rows.select(names), firsts), _codes_by(keys, joined), joined)
+    codes, firsts = _numbered(keys)
+    return Groups(gather(rows.select(names), firsts), codes, gather(keys, firsts))
+
+
+def _numbered(keys: Frame) -> tuple[Ids, Ids]:
+    """The number of each row's keys, in order of their first rows, and these rows."""
+    first, *others = keys.iter_columns()
+    codes, firsts = _numbered_column(first)
+    for column in others:
+        own, different = _numbered_column(column)
+        pairs = codes.astype(np.int64) * max(1, len(different)) + own
+        codes, firsts, *_ = _number(pairs, np.empty(0, np.bool_), *_table(pairs))
+    return codes, firsts
+
+
+def _numbered_column(column: pl.Series) -> tuple[Ids, Ids]:
+    if holds_integer(column.dtype):
+        values, nulls = integers(column)
+        codes, firsts, *_ = _number(values, nulls, *_table(values))
+        return codes, firsts
+    keys = column.to_frame()
+    unique = keys.with_row_index("row").unique(column.name, keep="first", maintain_order=True)
+    return _codes_by(keys, unique.drop("row")), unique["row"].cast(pl.Int32).to_numpy()
+
+
+def _table(values: Ints) -> tuple[int, int]:
+    """The least value and the size of a table that the values index; 0 where they lie too far apart for one."""
+    if not len(values):
+        return 0, 0
+    low, span = int(values.min()), int(values.max()) - int(values.min()) + 1
+    return low, span if span <= 8 * len(values) + (1 << 16) else 0
 
 
 def _codes_by(keys: Frame, numbered: Frame) -> Ids:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import reduce
 from operator import and_, or_
@@ -442,18 +443,44 @@ def _formatted(e: exp.Expression, tr: Translate) -> Column:
     a = tr(e.this.this if isinstance(e.this, exp.TimeStrToTime) else e.this)
     if a.type != TIMESTAMP or pattern is None:
         raise _NotTranslatableError
-    parts = []
+    parts, unit = [], _DAY
     for text, is_field in pattern_tokens(pattern):
         if is_field and text not in _FIELDS:
             raise _NotTranslatableError
-        parts.append(_FIELDS[text] if is_field else text.replace("%", "%%"))
-    years = a.value.dt.year()
+        parts.append(_FIELDS[text][0] if is_field else text.replace("%", "%%"))
+        unit = min(unit, _FIELDS[text][1]) if is_field else unit
     # Years of another width are written row by row.
-    wide = ((years < 1000) | (years > 9999)).fill_null(False)
-    return Column(a.value.dt.strftime("".join(parts)), STRING, _either_error(a.error, wide))
+    ticks = a.value.to_physical()
+    wide = ((ticks < _YEAR_1000) | (ticks >= _YEAR_10000)).fill_null(False)
+    written = a.value.map_batches(
+        lambda times: _written(times, "".join(parts), unit), return_dtype=pl.String(), is_elementwise=True
+    )
+    return Column(written, STRING, _either_error(a.error, wide))
 
 
-_FIELDS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+def _written(times: pl.Series, pattern: str, unit: int) -> pl.Series:
+    """The times as texts that do not change within a unit: each is written once."""
+    units = times.to_physical() // unit
+    different = units.unique()
+    if 4 * different.len() > times.len():
+        return times.dt.strftime(pattern)
+    texts = (different * unit).cast(times.dtype).dt.strftime(pattern)
+    if different.len() == 1:
+        return pl.select(pl.repeat(texts[0], times.len(), dtype=pl.String())).to_series()
+    return units.replace_strict(different, texts, return_dtype=pl.String())
+
+
+_SECOND, _MINUTE, _HOUR, _DAY = 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000
+_FIELDS = {
+    "yyyy": ("%Y", _DAY),
+    "MM": ("%m", _DAY),
+    "dd": ("%d", _DAY),
+    "HH": ("%H", _HOUR),
+    "mm": ("%M", _MINUTE),
+    "ss": ("%S", _SECOND),
+}
+_YEAR_1000 = int(datetime(1000, 1, 1, tzinfo=UTC).timestamp()) * _SECOND
+_YEAR_10000 = (int(datetime(9999, 12, 31, tzinfo=UTC).timestamp()) + 86_400) * _SECOND
 
 
 def _part(read: Callable[[pl.Expr], pl.Expr]) -> Callable[[exp.Expression, Translate], Column]:
