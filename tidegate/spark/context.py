@@ -131,9 +131,8 @@ def settings(master: str, verbose: bool) -> dict[str, str]:
             # Tasks already use every core; threads of a task beside them would only get in each other's way.
             "spark.executorEnv.POLARS_MAX_THREADS": "1",
             "spark.executorEnv.NUMBA_NUM_THREADS": "1",
-            # The first touch of a page costs more than what is then done with it: take large pages, and keep what was touched.
-            "spark.executorEnv._RJEM_MALLOC_CONF": "thp:always,metadata_thp:auto",
-            "spark.executorEnv.MIMALLOC_ALLOW_LARGE_OS_PAGES": "1",
+            # The first touch of a page costs more than what is then done with it, so memory that was freed is kept for a while.
+            "spark.executorEnv._RJEM_MALLOC_CONF": "dirty_decay_ms:30000,muzzy_decay_ms:30000",
             "spark.executorEnv.GLIBC_TUNABLES": f"glibc.malloc.mmap_threshold={1 << 30}:glibc.malloc.trim_threshold={2 << 30}",
         }
     options = _LATE_OPTIMIZING if local else []
