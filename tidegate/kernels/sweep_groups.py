@@ -95,9 +95,29 @@ def _numbered_column(column: pl.Series) -> tuple[Ids, Ids]:
         values, nulls = integers(column)
         codes, firsts, *_ = _number(values, nulls, *_table(values))
         return codes, firsts
-    keys = column.to_frame()
-    unique = keys.with_row_index("row").unique(column.name, keep="first", maintain_order=True)
-    return _codes_by(keys, unique.drop("row")), unique["row"].cast(pl.Int32).to_numpy()
+    if column.dtype == pl.String:
+        runs = column.rename("value").rle().struct.unnest()
+        if 4 * runs.height < column.len():
+            # Texts of times come in long runs.
+            codes, firsts = _numbered_values(runs["value"])
+            sizes = runs["len"].to_numpy().astype(np.int64)
+            return np.repeat(codes, sizes), (np.cumsum(sizes) - sizes)[firsts].astype(np.int32)
+    return _numbered_values(column)
+
+
+def _numbered_values(column: pl.Series) -> tuple[Ids, Ids]:
+    rows = (
+        column.rename("value")
+        .to_frame()
+        .with_row_index("row")
+        .group_by("value", maintain_order=True)
+        .agg("row")["row"]
+    )
+    codes = np.empty(column.len(), np.int32)
+    codes[rows.explode().to_numpy()] = np.repeat(
+        np.arange(len(rows), dtype=np.int32), rows.list.len().to_numpy()
+    )
+    return codes, rows.list.first().to_numpy().astype(np.int32)
 
 
 def _table(values: Ints) -> tuple[int, int]:
