@@ -64,8 +64,8 @@ def connect(
     """A session. Spark starts when it is first needed: on this machine's cores, or at `master`.
 
     `state` is a directory or URI for state and results (default: a temporary directory, gone with the session).
-    `partitions` says into how many parts work and state are cut (default: the cores, or as existing state is); state
-    in another number of parts is cut anew when its queries go on.
+    `partitions` says into how many parts work and state are cut (default: as existing state is, or one per core, or
+    more where many recorded rows are read); state in another number of parts is cut anew when its queries go on.
     """
     return Session(spark, master, state, partitions, verbose)
 

@@ -30,7 +30,8 @@ from tidegate.types import Type
 class Engine:
     """Runs plans on a Spark session; `state_uri` is where runs keep their files (default: a temporary directory).
 
-    `partitions` (default: the cores, or what existing state has) says into how many parts state and work are cut.
+    `partitions` says into how many parts state and work are cut (default: as existing state is, or one per core, or more
+    where many recorded rows are read).
     """
 
     def __init__(
