@@ -125,7 +125,12 @@ def _table(values: Ints) -> tuple[int, int]:
     if not len(values):
         return 0, 0
     low, span = int(values.min()), int(values.max()) - int(values.min()) + 1
-    return low, span if span <= 8 * len(values) + (1 << 16) else 0
+    return low, span if fits_table(span, len(values)) else 0
+
+
+def fits_table(size: int, rows: int) -> bool:
+    """Whether a table of this size costs less than hashing or sorting so many rows."""
+    return size <= 8 * rows + (1 << 16)
 
 
 def _codes_by(keys: Frame, numbered: Frame) -> Ids:

@@ -15,7 +15,16 @@ import numpy.typing as npt
 import polars as pl
 
 from tidegate.kernels.rows import Frame
-from tidegate.kernels.sweep_groups import Flags, Floats, Ids, Ints, compiled, holds_integer, integers
+from tidegate.kernels.sweep_groups import (
+    Flags,
+    Floats,
+    Ids,
+    Ints,
+    compiled,
+    fits_table,
+    holds_integer,
+    integers,
+)
 from tidegate.kernels.sweep_timeline import Timeline
 
 Lists = npt.NDArray[np.int32]
@@ -111,7 +120,7 @@ def _dense_ranks(group: Ids, groups: int, values: pl.Series, order: Order) -> tu
     low, high = int(numbers.min()), int(numbers.max())
     # One place more, for NULL, before or behind the others.
     span = high - low + 2
-    if span * groups > 8 * len(numbers) + (1 << 16):
+    if not fits_table(span * groups, len(numbers)):
         return None
     first = 0 if order.nulls_last else 1
     return _rank_in_table(group, groups, numbers, nulls, low, high, span, first, order.descending)

@@ -27,6 +27,8 @@ from tidegate.kernels.rows import (
     replace_latest,
     table,
 )
+from tidegate.kernels.sweep_groups import Ids, by_group, gather, group_rows
+from tidegate.kernels.sweep_timeline import NO_IDS
 from tidegate.time import MAX, MIN
 from tidegate.types import Schema
 
@@ -111,30 +113,29 @@ class Positions:
     offset: Ints
 
 
-def grouped(rows: Frame, counts: Frame, keys: Sequence[str]) -> tuple[Ints, Positions, Frame]:
+def grouped(rows: Frame, counts: Frame, keys: Sequence[str]) -> tuple[Ids, Positions, Frame]:
     """The order of arrivals by partition, their positions in that order, and per partition its counts.
 
     The frame has the keys, `before`, `after` and `offset`, as in `Positions`. No other column of the rows is copied.
     """
-    names = list(keys)
-    groups = rows.select(names).with_row_index("row").group_by(names, maintain_order=True).agg("row")
+    groups = group_rows(rows, keys)
+    order, offsets = by_group(groups.codes, NO_IDS, groups.count)
+    size = np.diff(offsets)
     touched = (
-        groups.select(*names, pl.col("row").list.len().cast(pl.Int64).alias("size"))
-        .join(counts, on=names, how="left", nulls_equal=True, maintain_order="left")
-        .with_columns(before=pl.col("count").fill_null(0), offset=pl.col("size").cum_sum() - pl.col("size"))
-        .with_columns(after=pl.col("before") + pl.col("size"))
+        groups.keys.with_columns(size=pl.Series(size), offset=pl.Series(offsets[:-1]))
+        .join(counts, on=list(keys), how="left", nulls_equal=True, maintain_order="left")
+        .with_columns(before=pl.col("count").fill_null(0))
+        .select(*keys, "before", "offset", after=pl.col("before") + pl.col("size"))
     )
-    order = groups["row"].explode().to_numpy().astype(np.int64)
-    size = touched["size"].to_numpy()
     before, after, offset = (np.repeat(touched[c].to_numpy(), size) for c in ("before", "after", "offset"))
     p = np.arange(len(order), dtype=np.int64) - offset + before + 1
-    return order, Positions(p, before, after, offset), touched.select(*names, "before", "after", "offset")
+    return order, Positions(p, before, after, offset), touched
 
 
 def positioned(rows: Frame, counts: Frame, keys: Sequence[str]) -> tuple[Frame, Frame]:
     """The arrivals sorted by partition, with positions `p`; and per partition its counts, as `grouped` gives them."""
     order, positions, touched = grouped(rows, counts, keys)
-    return rows[order].with_columns(p=pl.Series(positions.p, dtype=pl.Int64)), touched
+    return gather(rows, order).with_columns(p=pl.Series(positions.p, dtype=pl.Int64)), touched
 
 
 def _multiple(position: Ints, step: int) -> Ints:
@@ -188,18 +189,19 @@ class RowWindowKernel(Counted):
         times = rows["ts"].to_numpy()[order]
         old = mine.join(touched, on=keys, how="inner", nulls_equal=True)
         known = Positions(*(old[c].to_numpy() for c in ("p", "before", "after", "offset")))
+        everything = np.arange(old.height, dtype=np.int32)
         out = pl.concat(
             [
-                self._changes(old, np.arange(old.height), known, times),
+                self._changes(old, everything, known, times),
                 self._changes(rows, order, fresh, times),
             ]
         )
-        held = [self._held(old, np.arange(old.height), known), self._held(rows, order, fresh)]
+        held = [self._held(old, everything, known), self._held(rows, order, fresh)]
         held = [h.select(recent.columns) for h in held]
         others = recent.join(touched, on=keys, how="anti", nulls_equal=True)
         return {"recent": Table(joined(others, pl.concat(held)), held[1]), **after}, out
 
-    def _changes(self, rows: Frame, order: Ints, at: Positions, times: Ints) -> Frame:
+    def _changes(self, rows: Frame, order: Ids, at: Positions, times: Ints) -> Frame:
         """What some rows, those of `order`, show anew or no more; only those that do are copied."""
         start, stop = self._shown(at.p), self._gone(at.p)
 
@@ -214,18 +216,18 @@ class RowWindowKernel(Counted):
         closed = was_shown & (at.before < stop) & (stop <= at.after)
         told = opened | closed
         starts, ends, was_shown = starts[told], ends[told], was_shown[told]
-        return rows[order[told]].select(
+        return gather(rows, order[told]).select(
             *self.payload,
             ts=pl.Series(np.where(was_shown, ends, starts), dtype=pl.Int64),
             te=pl.Series(np.where(was_shown, MAX, ends), dtype=pl.Int64),
             n=pl.Series(np.where(was_shown, -1, 1), dtype=pl.Int64),
         )
 
-    def _held(self, rows: Frame, order: Ints, at: Positions) -> Frame:
+    def _held(self, rows: Frame, order: Ids, at: Positions) -> Frame:
         """Of some rows, those of `order`, the ones that later rows will show or hide, and the last of each partition."""
         needed = self._shown(at.p) > at.after if self.size is None else self._gone(at.p) > at.after
         needed |= at.p == at.after
-        return rows[order[needed]].with_columns(
+        return gather(rows, order[needed]).with_columns(
             p=pl.Series(at.p[needed], dtype=pl.Int64),
             slot=pl.Series(at.p[needed] % self._slots, dtype=pl.Int64),
             n=pl.lit(1, dtype=pl.Int64),
