@@ -23,6 +23,7 @@ from tidegate.algebra.scalar_coercion import MAX_PRECISION, decimal_of, decimal_
 from tidegate.algebra.scalar_dates import pattern_tokens
 from tidegate.errors import Diagnostic
 from tidegate.kernels.rows import column_from_values, dtype
+from tidegate.time import UNITS
 from tidegate.types import (
     BIGINT,
     BOOLEAN,
@@ -470,7 +471,7 @@ def _written(times: pl.Series, pattern: str, unit: int) -> pl.Series:
     return units.replace_strict(different, texts, return_dtype=pl.String())
 
 
-_SECOND, _MINUTE, _HOUR, _DAY = 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000
+_SECOND, _MINUTE, _HOUR, _DAY = (UNITS[unit] for unit in ("SECOND", "MINUTE", "HOUR", "DAY"))
 _FIELDS = {
     "yyyy": ("%Y", _DAY),
     "MM": ("%m", _DAY),
