@@ -13,12 +13,12 @@ import time
 import numpy as np
 import polars as pl
 
-from tidegate.kernels.graph import Program, States, compile_plan, settled
 from tidegate.kernels.rows import Frame
 from tidegate.language.binder import bind
 from tidegate.language.catalog import Catalog
 from tidegate.language.dialect import parse
 from tidegate.language.statements import define
+from tidegate.physical.lowering import Program, States, compile_plan, settled
 
 SCRIPT = """
 REGISTER SOURCE AccountLog(id BIGINT, branch BIGINT, balance BIGINT, t BIGINT) FROM memory('x') ORDERED BY t;

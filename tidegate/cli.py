@@ -100,7 +100,7 @@ def status(
     state: Annotated[str, typer.Argument(metavar="DIRECTORY", help="The state directory of a live run.")],
 ) -> None:
     """Where the live runs of a state directory are, also while they run."""
-    from tidegate.runtime.overview import describe_state
+    from tidegate.runtime.summary import describe_state
 
     found = describe_state(state)
     if not found:

@@ -23,15 +23,12 @@ from sqlglot import exp
 
 from tidegate.algebra import operators as op
 from tidegate.algebra import synchronization
-from tidegate.algebra.changes import result_key
-from tidegate.algebra.expressions import span_of
-from tidegate.algebra.functions import AggregateFunction, ScalarFunction
+from tidegate.algebra.failures import suspect
 from tidegate.algebra.modify import Sync
 from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid, tree
 from tidegate.algebra.properties import properties
-from tidegate.algebra.scalar_types import type_from_sql
-from tidegate.algebra.scalars import compile_scalar
-from tidegate.algebra.suspects import suspect
+from tidegate.connectors.sinks import Sink, make_sink
+from tidegate.connectors.sources import LIVE_ONLY
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.language import syntax
 from tidegate.language.binder import BoundQuery, bind
@@ -39,13 +36,16 @@ from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition, Vie
 from tidegate.language.dialect import parse
 from tidegate.language.statements import define, parse_period, read_options, read_sink
 from tidegate.optimizer.driver import Firing, optimize
+from tidegate.reference.changes import result_key
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.live import LiveRun
 from tidegate.runtime.results import Result
 from tidegate.runtime.verification import Verification, verify
+from tidegate.scalars.expressions import span_of
+from tidegate.scalars.functions import AggregateFunction, ScalarFunction
+from tidegate.scalars.meaning import compile_scalar
+from tidegate.scalars.typing import type_from_sql
 from tidegate.spark.context import spark_session
-from tidegate.spark.sinks import Sink, make_sink
-from tidegate.spark.sources import LIVE_ONLY
 from tidegate.spark.typing import ask_spark
 from tidegate.spark.values import infer_columns
 from tidegate.time import BATCHES, MIN, add, widened

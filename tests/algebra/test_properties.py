@@ -12,11 +12,11 @@ from tests.language.world import World
 from tidegate.algebra import operators as op
 from tidegate.algebra.modify import Modify
 from tidegate.algebra.properties import TRANSFER, Properties, properties
-from tidegate.algebra.reference import _MEANINGS, Arrivals, Reference, Source, Validity
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow
 from tidegate.errors import Diagnostic
 from tidegate.language.binder import bind
 from tidegate.language.dialect import parse
+from tidegate.reference.snapshots import _MEANINGS, Arrivals, Reference, Source, Validity
 
 INSTANTS = range(-2, 26)
 PREFIXES = (-1, 3, 6, 9)

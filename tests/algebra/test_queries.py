@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from tests.language.world import World
-from tidegate.algebra.functions import AggregateFunction, ScalarFunction
 from tidegate.errors import Diagnostic
+from tidegate.scalars.functions import AggregateFunction, ScalarFunction
 from tidegate.types import DOUBLE, INT, Row, Value
 
 STREAMS = """

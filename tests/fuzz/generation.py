@@ -10,8 +10,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tidegate.algebra.reference import Arrivals, Source, Validity
 from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition
+from tidegate.reference.snapshots import Arrivals, Source, Validity
 from tidegate.time import MAX, MIN
 from tidegate.types import BIGINT, INT, STRING, Field, Row
 

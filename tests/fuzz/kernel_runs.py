@@ -9,9 +9,9 @@ import polars as pl
 
 from tests.fuzz.generation import Case
 from tidegate.algebra import operators as op
-from tidegate.algebra.reference import Arrivals, PhysicalRow, Reference, Source
-from tidegate.kernels.graph import compile_plan, deltas, settled
 from tidegate.kernels.rows import Frame, from_rows, to_rows
+from tidegate.physical.lowering import compile_plan, deltas, settled
+from tidegate.reference.snapshots import Arrivals, PhysicalRow, Reference, Source
 from tidegate.time import MAX, MIN
 
 
@@ -79,7 +79,7 @@ def splits(case: Case) -> dict[str, list[int]]:
 def difference(reference: Reference, plan: op.Node, answer: list[PhysicalRow]) -> str | None:
     """The first change point at which an answer is not the reference's."""
     from tests.fuzz.duckdb_oracle import canonical
-    from tidegate.algebra.reference import snapshot
+    from tidegate.reference.snapshots import snapshot
 
     points = sorted({*reference.change_points(plan), *(p for _, ts, te, _ in answer for p in (ts, te))})
     for t in points:

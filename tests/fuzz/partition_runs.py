@@ -14,21 +14,21 @@ import polars as pl
 import pyarrow as pa
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.reference import PhysicalRow
+from tidegate.exchange.hashing import partition_of
 from tidegate.kernels.expressions import Scalar, type_of
-from tidegate.kernels.graph import Program, compile_plans
 from tidegate.kernels.rows import Frame, dtype, from_rows, to_rows
 from tidegate.kernels.rowwise import FilterKernel, ProjectKernel
+from tidegate.physical.lowering import Program, compile_plans
+from tidegate.physical.stages import SourceRows, Stage, StageInput
+from tidegate.reference.snapshots import PhysicalRow
 from tidegate.runtime.jobs import Group, physical
+from tidegate.runtime.ledger import Ledger, Manifest
 from tidegate.runtime.repartition import repartition
-from tidegate.runtime.state import Ledger, Manifest
-from tidegate.spark.hashing import partition_of
-from tidegate.spark.repartition import moves_of, picked
-from tidegate.spark.segments import WAITING, States, encode, restored, settled, whole
-from tidegate.spark.stages import SourceRows, Stage, StageInput
-from tidegate.spark.storage import Storage
-from tidegate.spark.worker import Log, _hold, place_name
+from tidegate.storage import Storage
 from tidegate.time import MAX, MIN
+from tidegate.worker.repartition import moves_of, picked
+from tidegate.worker.segments import WAITING, States, encode, restored, settled, whole
+from tidegate.worker.tasks import Log, _hold, place_name
 
 EARLY = 3
 """How many instants before its epoch a row may come."""

@@ -8,9 +8,9 @@ import pytest
 
 from tests.fuzz.generation import Case, Generator
 from tests.fuzz.kernel_runs import difference, frames, play, splits
-from tidegate.algebra.reference import Reference
 from tidegate.language.binder import bind
 from tidegate.language.dialect import parse
+from tidegate.reference.snapshots import Reference
 
 CASES = int(os.environ.get("TIDEGATE_FUZZ_CASES", "120"))
 FIRST = int(os.environ.get("TIDEGATE_FUZZ_SEED", "100000"))

@@ -12,14 +12,14 @@ from tests.fuzz.generation import Case, Generator
 from tests.fuzz.kernel_runs import difference, frames
 from tests.fuzz.partition_runs import Partitioned
 from tidegate.algebra import operators as op
-from tidegate.algebra.reference import Reference
 from tidegate.language.binder import bind
 from tidegate.language.catalog import Catalog
 from tidegate.language.dialect import parse
 from tidegate.language.statements import define
 from tidegate.language.syntax import CreateBase, CreateView
 from tidegate.optimizer.driver import optimize
-from tidegate.spark.storage import Storage
+from tidegate.reference.snapshots import Reference
+from tidegate.storage import Storage
 from tidegate.time import MAX, MIN
 from tidegate.types import Row
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.fuzz.duckdb_oracle import Oracle, canonical
 from tests.fuzz.generation import Case, Generator
-from tidegate.algebra.reference import Reference
 from tidegate.language.binder import bind
 from tidegate.language.dialect import parse
+from tidegate.reference.snapshots import Reference
 from tidegate.time import MAX
 
 INSTANTS = list(range(-1, 22))

@@ -9,16 +9,17 @@ import pytest
 
 from tests.fuzz.generation import Generator
 from tests.fuzz.kernel_runs import difference, frames
-from tidegate.algebra.reference import PhysicalRow, Reference
-from tidegate.kernels.graph import compile_plan
 from tidegate.kernels.rows import to_rows
 from tidegate.language.binder import bind
 from tidegate.language.dialect import parse
-from tidegate.spark import segments, worker
-from tidegate.spark.segments import WAITING, level_of
-from tidegate.spark.storage import Storage
-from tidegate.spark.worker import Epoch, Log, PackedPlan
+from tidegate.physical.lowering import compile_plan
+from tidegate.reference.snapshots import PhysicalRow, Reference
+from tidegate.storage import Storage
 from tidegate.time import MAX, MIN
+from tidegate.worker import segments
+from tidegate.worker import tasks as worker
+from tidegate.worker.segments import WAITING, level_of
+from tidegate.worker.tasks import Epoch, Log, PackedPlan
 
 
 @pytest.mark.parametrize("spare", [200_000, 0])

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import strategies as st
 
 from tidegate.algebra.operators import Node, Scan
-from tidegate.kernels.graph import compile_plan, deltas, settled
 from tidegate.kernels.rows import from_rows, to_rows
+from tidegate.physical.lowering import compile_plan, deltas, settled
 from tidegate.time import MAX, MIN
 from tidegate.types import INT, STRING, Field, Row, Schema
 

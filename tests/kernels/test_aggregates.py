@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tidegate.algebra.functions import AggregateFunction
 from tidegate.algebra.operators import Aggregate, Aggregation, Scan
 from tidegate.errors import Diagnostic
 from tidegate.kernels.aggregates import AggregateKernel
 from tidegate.kernels.rows import Frame, from_rows, restore, table, to_rows
+from tidegate.scalars.functions import AggregateFunction
 from tidegate.time import MAX, MIN
 from tidegate.types import (
     BIGINT,

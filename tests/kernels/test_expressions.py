@@ -13,12 +13,12 @@ import sqlglot
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.algebra.scalar_types import infer
-from tidegate.algebra.scalars import compile_scalar
 from tidegate.errors import Diagnostic
 from tidegate.kernels.expressions import Scalar
 from tidegate.kernels.rows import column_values, from_rows
 from tidegate.kernels.translation import translate
+from tidegate.scalars.meaning import compile_scalar
+from tidegate.scalars.typing import infer
 from tidegate.types import (
     BIGINT,
     BOOLEAN,
@@ -161,7 +161,7 @@ def test_rows_survive_the_way_into_columns_and_back(rows):
 
 
 def test_equal_arguments_are_evaluated_once():
-    from tidegate.algebra.functions import ScalarFunction
+    from tidegate.scalars.functions import ScalarFunction
 
     calls = []
 

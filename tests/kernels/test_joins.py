@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.algebra.operators import JOIN_KINDS, Join
-from tidegate.kernels.graph import compile_plan
 from tidegate.kernels.join import split_predicate
 from tidegate.kernels.pairs import starting_inside
+from tidegate.physical.lowering import compile_plan
 from tidegate.time import MAX
 from tidegate.types import DOUBLE, INT, Field
 

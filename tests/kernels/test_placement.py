@@ -23,14 +23,14 @@ from tidegate.algebra.operators import (
     Window,
 )
 from tidegate.algebra.windows import TimeWindow
-from tidegate.kernels import placement
 from tidegate.kernels.changes import TaggedKernel
-from tidegate.kernels.graph import compile_plan
-from tidegate.kernels.placement import ByKey, Copied, Everywhere, Free, Rule, Unknown, by_key, table_rules
 from tidegate.kernels.rows import Kernel
 from tidegate.kernels.rowwise import Stateless
 from tidegate.kernels.sequences import _Sequenced
 from tidegate.kernels.windows import Counted
+from tidegate.physical import placement
+from tidegate.physical.lowering import compile_plan
+from tidegate.physical.placement import ByKey, Copied, Everywhere, Free, Rule, Unknown, by_key, table_rules
 from tidegate.types import BIGINT, INT, Field
 
 A = Scan("A", (Field("x", INT), Field("y", INT), Field("t", BIGINT)))

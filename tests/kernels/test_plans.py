@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.reference import Arrivals, Reference, Validity
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow
 from tidegate.errors import Diagnostic
+from tidegate.reference.snapshots import Arrivals, Reference, Validity
 from tidegate.time import MAX
 from tidegate.types import BIGINT, INT, STRING, Field
 

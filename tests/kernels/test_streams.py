@@ -24,10 +24,10 @@ from tidegate.algebra.operators import (
     UnionAll,
     Window,
 )  # fmt: skip
-from tidegate.algebra.reference import Reference, Validity
 from tidegate.algebra.windows import TimeWindow
 from tidegate.errors import Diagnostic
-from tidegate.kernels.graph import compile_plan, compile_plans
+from tidegate.physical.lowering import compile_plan, compile_plans
+from tidegate.reference.snapshots import Reference, Validity
 from tidegate.time import MAX, MIN
 from tidegate.types import INT, Field
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.algebra.operators import Distinct, Except, Intersect, Scan, UnionAll
-from tidegate.kernels.graph import compile_plan
 from tidegate.kernels.sweep_groups import group_rows
 from tidegate.kernels.sweep_ranks import Order, _dense_ranks, rank_rows
+from tidegate.physical.lowering import compile_plan
 from tidegate.time import MAX
 from tidegate.types import DOUBLE, INT, STRING, Field, Type, array
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tidegate.algebra.operators import Filter, Project, UnionAll, Window
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow
 from tidegate.errors import Diagnostic
-from tidegate.kernels.graph import compile_plan
+from tidegate.physical.lowering import compile_plan
 from tidegate.time import MAX
 
 FEW = max(6, settings().max_examples // 15)

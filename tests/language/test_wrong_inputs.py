@@ -8,13 +8,13 @@ import pytest
 
 from tests.language.world import World
 from tests.language.wrong import BASE, cases
-from tidegate.algebra.functions import AggregateFunction, ScalarFunction
 from tidegate.errors import Diagnostic, Kind
 from tidegate.language import syntax
 from tidegate.language.binder import bind
 from tidegate.language.catalog import Catalog
 from tidegate.language.dialect import parse
 from tidegate.language.statements import define
+from tidegate.scalars.functions import AggregateFunction, ScalarFunction
 from tidegate.types import DOUBLE, INT
 
 CARET = "‸"

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.functions import AggregateFunction, ScalarFunction
-from tidegate.algebra.reference import Arrivals, PhysicalRow, Reference, Source, Validity
 from tidegate.language import syntax
 from tidegate.language.binder import BoundQuery, bind
 from tidegate.language.catalog import Catalog
 from tidegate.language.dialect import parse
 from tidegate.language.statements import define
+from tidegate.reference.snapshots import Arrivals, PhysicalRow, Reference, Source, Validity
+from tidegate.scalars.functions import AggregateFunction, ScalarFunction
 from tidegate.time import MAX, MIN
 from tidegate.types import Row
 

@@ -17,7 +17,7 @@ from tidegate.nexmark.commands import QUERIES, count
 from tidegate.nexmark.delay import quantile
 from tidegate.nexmark.engines import of_duckdb, of_flink, of_spark
 from tidegate.nexmark.growth import Point
-from tidegate.nexmark.keeping import keep
+from tidegate.nexmark.measurements import keep
 from tidegate.nexmark.measuring import Run, measure
 
 BURN = "import time\nwhile time.process_time() < 0.5: pass\n"

@@ -8,12 +8,12 @@ import pytest
 
 from tests.fuzz.generation import Generator
 from tidegate.algebra import operators as op
-from tidegate.algebra.expressions import ref
-from tidegate.algebra.reference import Reference
 from tidegate.errors import Diagnostic
 from tidegate.language.binder import bind
 from tidegate.language.dialect import parse
 from tidegate.optimizer.driver import optimize
+from tidegate.reference.snapshots import Reference
+from tidegate.scalars.expressions import ref
 from tidegate.types import INT, Field
 
 FIRED: Counter[str] = Counter()

@@ -7,7 +7,7 @@ description. A comma too many before GROUP BY is left out, and sources are rows 
 from __future__ import annotations
 
 from tests.language.world import World
-from tidegate.algebra.functions import ScalarFunction
+from tidegate.scalars.functions import ScalarFunction
 from tidegate.time import UNITS
 from tidegate.types import FLOAT
 

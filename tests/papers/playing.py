@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import polars as pl
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.functions import AggregateFunction
-from tidegate.algebra.reference import Arrivals, Bag, PhysicalRow, Reference, Source, snapshot
-from tidegate.kernels.graph import run
 from tidegate.kernels.rows import from_rows, to_rows
+from tidegate.physical.lowering import run
+from tidegate.reference.snapshots import Arrivals, Bag, PhysicalRow, Reference, Source, snapshot
+from tidegate.scalars.functions import AggregateFunction
 from tidegate.time import MAX
 from tidegate.types import Row, Schema
 

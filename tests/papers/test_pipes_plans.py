@@ -24,9 +24,9 @@ from tests.papers.auction import (
     auction,
 )
 from tidegate.algebra import operators as op
-from tidegate.algebra.expressions import index_of
 from tidegate.algebra.printing import aggregation_text, expression_text
 from tidegate.algebra.windows import TimeWindow
+from tidegate.scalars.expressions import index_of
 
 
 @pytest.fixture(scope="module")

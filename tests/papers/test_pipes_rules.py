@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sqlglot import exp, parse_one
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.reference import Arrivals, Reference, Source, Validity
 from tidegate.algebra.windows import TimeWindow
+from tidegate.reference.snapshots import Arrivals, Reference, Source, Validity
 from tidegate.time import MAX
 from tidegate.types import INT, STRING, Field, Row
 

@@ -9,8 +9,8 @@ from sqlglot import parse_one
 
 from tests.papers.playing import bag, intervals, snapshots
 from tidegate.algebra import operators as op
-from tidegate.algebra.functions import AggregateFunction
-from tidegate.algebra.reference import (
+from tidegate.algebra.windows import TimeWindow
+from tidegate.reference.snapshots import (
     Arrivals,
     PhysicalRow,
     Source,
@@ -19,7 +19,7 @@ from tidegate.algebra.reference import (
     snapshot,
     to_logical,
 )
-from tidegate.algebra.windows import TimeWindow
+from tidegate.scalars.functions import AggregateFunction
 from tidegate.time import MAX
 from tidegate.types import STRING, Field
 

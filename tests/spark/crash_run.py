@@ -11,10 +11,10 @@ import sqlglot
 
 from tidegate.algebra.operators import Aggregate, Aggregation, Join, Window
 from tidegate.algebra.windows import TimeWindow
+from tidegate.connectors.sinks import make_sink
 from tidegate.language.catalog import SourceCall, StreamDefinition
 from tidegate.runtime.engine import Engine
 from tidegate.spark.context import spark_session
-from tidegate.spark.sinks import make_sink
 from tidegate.types import BIGINT, INT, Field
 
 

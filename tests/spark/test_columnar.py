@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from tidegate.runtime import recorded
 from tidegate.session import Session, connect
-from tidegate.spark.columnar import Columnar, columnar
-from tidegate.spark.storage import Storage
+from tidegate.storage import Storage
+from tidegate.worker.columnar import Columnar, columnar
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema(

@@ -18,11 +18,11 @@ from pyspark.sql import SparkSession
 from tests.fuzz.generation import COLUMNS, Case, Generator
 from tests.fuzz.kernel_runs import difference
 from tidegate.algebra import operators as op
-from tidegate.algebra.reference import Arrivals, Reference
 from tidegate.language.binder import bind
 from tidegate.language.catalog import StreamDefinition
 from tidegate.language.dialect import parse
 from tidegate.optimizer.driver import optimize
+from tidegate.reference.snapshots import Arrivals, Reference
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.verification import signed_rows
 from tidegate.time import MAX

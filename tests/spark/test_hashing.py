@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tidegate.exchange.hashing import hash_of, partition_of
 from tidegate.kernels.rows import dtype
-from tidegate.spark.hashing import hash_of, partition_of
 from tidegate.spark.values import arrow_type
 from tidegate.types import (
     BIGINT,

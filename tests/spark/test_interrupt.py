@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tidegate.runtime.overview import describe_state
+from tidegate.runtime.summary import describe_state
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCRIPT = """

@@ -17,13 +17,13 @@ from tidegate.algebra import operators as op
 from tidegate.errors import Diagnostic
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.jobs import Group, physical
+from tidegate.runtime.ledger import Ledger
 from tidegate.runtime.live import LiveRun
 from tidegate.runtime.recorded import Recording
 from tidegate.runtime.results import Result
-from tidegate.runtime.state import Ledger
 from tidegate.runtime.verification import signed_rows
 from tidegate.session import connect
-from tidegate.spark.storage import Storage
+from tidegate.storage import Storage
 from tidegate.types import BIGINT
 
 SEED = 7

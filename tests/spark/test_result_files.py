@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.test_runtime import DEFINITIONS, assert_equals, assert_readable, judge, make_rows, plans
 from tidegate.errors import Diagnostic
 from tidegate.runtime.engine import Engine
+from tidegate.runtime.ledger import INDEX, Ledger, ResultFile
 from tidegate.runtime.merging import merged
-from tidegate.runtime.state import INDEX, Ledger, ResultFile
-from tidegate.spark.storage import Storage
+from tidegate.storage import Storage
 from tidegate.time import MAX
 
 Rows = list[tuple[int, int, int, int]]

@@ -30,10 +30,10 @@ from tidegate.algebra.operators import (
     UnionAll,
     Window,
 )
-from tidegate.algebra.reference import Arrivals, Reference, Validity, snapshot
 from tidegate.algebra.windows import RowWindow, TimeWindow
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import SourceCall, StreamDefinition
+from tidegate.reference.snapshots import Arrivals, Reference, Validity, snapshot
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.results import Result
 from tidegate.time import MAX, MIN
@@ -280,7 +280,7 @@ def test_silent_sources_do_not_hold_the_others_back(spark: SparkSession, tmp_pat
     from dataclasses import replace
 
     from tidegate.runtime.graph import LiveGraph
-    from tidegate.spark.storage import Storage
+    from tidegate.storage import Storage
 
     now = [0.0]
     idle = {"S": replace(S, idle=5_000_000), "R": replace(R, idle=5_000_000)}

@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from tests.spark.scalar_cases import GROUPS, LAST_BIT, NUMBERS, REFUSED, ROUND_TRIP_DIFFERS, Group
-from tidegate.algebra.expressions import ref
-from tidegate.algebra.scalar_types import infer, type_from_sql
-from tidegate.algebra.scalars import FUNCTIONS, compile_scalar
 from tidegate.errors import Diagnostic, Kind
+from tidegate.scalars.expressions import ref
+from tidegate.scalars.meaning import FUNCTIONS, compile_scalar
+from tidegate.scalars.typing import infer, type_from_sql
 from tidegate.types import Field, Schema
 
 

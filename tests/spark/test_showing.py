@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tidegate
-from tidegate.runtime.showing import ROWS, html_table
+from tidegate.runtime.notebook import ROWS, html_table
 from tidegate.spark.context import settings
 
 

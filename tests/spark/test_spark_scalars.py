@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from tests.fuzz.kernel_runs import difference
 from tidegate.algebra.operators import Node
-from tidegate.algebra.reference import Arrivals, Reference
+from tidegate.reference.snapshots import Arrivals, Reference
 from tidegate.runtime.verification import SparkScalars, signed_rows
 from tidegate.session import Query, Session, connect
 

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.fuzz.kernel_runs import difference
-from tidegate.algebra.reference import Arrivals, Reference
 from tidegate.errors import Diagnostic
+from tidegate.reference.snapshots import Arrivals, Reference
 from tidegate.runtime.verification import signed_rows
 from tidegate.session import Session, connect
 

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 
 from tests.fuzz.kernel_runs import difference
 from tests.language.world import World
-from tidegate.algebra.reference import Arrivals, Reference
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
 from tidegate.optimizer.driver import optimize
+from tidegate.reference.snapshots import Arrivals, Reference
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.verification import signed_rows
 

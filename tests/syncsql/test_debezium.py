@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from tidegate.language.debezium import UnreadableEventError, decode, decode_lines
+from tidegate.connectors.debezium import UnreadableEventError, decode, decode_lines
 from tidegate.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Field, decimal
 
 COLUMNS = (Field("id", INT), Field("name", STRING), Field("op", STRING), Field("ts_ms", BIGINT))

@@ -10,10 +10,10 @@ from tests.kernels.conftest import Toolbox
 from tests.kernels.conftest import boundaries as epochs
 from tidegate.algebra import operators as op
 from tidegate.algebra.modify import Clock, Modify, Restrict, Sync
-from tidegate.algebra.reference import Arrivals, Reference
-from tidegate.algebra.sync_meaning import anomalies
-from tidegate.kernels.graph import compile_plan, settled
 from tidegate.kernels.modify import ModifyKernel, anomalies_of
+from tidegate.physical.lowering import compile_plan, settled
+from tidegate.reference.snapshots import Arrivals, Reference
+from tidegate.reference.synchronization import anomalies
 from tidegate.time import MAX
 from tidegate.types import BIGINT, INT, STRING, Field
 

@@ -12,12 +12,12 @@ from tests.syncsql.world import World
 from tidegate.algebra import operators as op
 from tidegate.algebra.modify import Clock, Modify, Restrict, Sync
 from tidegate.algebra.points import Points, Ticks, intersect, points_of, unite
-from tidegate.algebra.reference import Arrivals, Reference
-from tidegate.algebra.sync_meaning import is_point
 from tidegate.algebra.synchronization import Skinned, describe, inputs, report, skinned
 from tidegate.optimizer.driver import optimize
 from tidegate.optimizer.matching import answer_from_view
 from tidegate.optimizer.rules import sync as rules
+from tidegate.reference.snapshots import Arrivals, Reference
+from tidegate.reference.synchronization import is_point
 from tidegate.types import BIGINT, Field
 
 FIELDS = (Field("k", SCAN.fields[0].type), Field("v", SCAN.fields[1].type), Field("t", BIGINT))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from tests.syncsql.world import TOOLS, World
 from tidegate.algebra import operators as op
-from tidegate.algebra.changes import result_key, tagged
 from tidegate.algebra.modify import Sync
 from tidegate.algebra.points import points_of
+from tidegate.reference.changes import result_key, tagged
 
 TEMPERATURE = """
 REGISTER SOURCE TemperatureSource(RoomID STRING, Temperature INT, t BIGINT) FROM memory('x') ORDERED BY t;
@@ -289,7 +289,7 @@ def test_timestamps_and_seconds():
     world = World(script, {})
     query = "SELECT k FROM S SYNC BY CLOCK(2 SECONDS) WHERE NOW < TS + INTERVAL '5' SECOND"
     plan = world.bound(query).plan
-    from tidegate.algebra.reference import Arrivals, Reference
+    from tidegate.reference.snapshots import Arrivals, Reference
     from tidegate.time import to_ticks
 
     arrivals = [(("a", second(1)), to_ticks(second(1))), (("b", second(4)), to_ticks(second(4)))]

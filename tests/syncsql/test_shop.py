@@ -15,10 +15,10 @@ import duckdb
 import pytest
 
 from tests.syncsql.world import TOOLS, World
-from tidegate.algebra.changes import applied, result_key, tagged
+from tidegate.connectors.debezium import decode_lines
 from tidegate.kernels.changes import TaggedKernel
 from tidegate.kernels.rows import from_rows, to_rows
-from tidegate.language.debezium import decode_lines
+from tidegate.reference.changes import applied, result_key, tagged
 from tidegate.time import MAX
 
 TABLES = {

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.syncsql.world import World
-from tidegate.algebra.changes import result_key
 from tidegate.algebra.modify import Modify
-from tidegate.algebra.sync_meaning import anomalies
+from tidegate.reference.changes import result_key
+from tidegate.reference.synchronization import anomalies
 from tidegate.session import connect
 
 SCRIPT = """

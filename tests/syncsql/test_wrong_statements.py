@@ -7,9 +7,9 @@ import pytest
 from tests.syncsql.test_paper import SYNCS, TEMPERATURE
 from tests.syncsql.world import World
 from tidegate.errors import Diagnostic, Kind
-from tidegate.kernels.graph import compile_plan
 from tidegate.language.dialect import parse, text_of
 from tidegate.language.statements import define
+from tidegate.physical.lowering import compile_plan
 
 SCRIPT = (
     TEMPERATURE

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tests.kernels.conftest import Toolbox
-from tidegate.algebra.changes import Change, result_key, tagged
-from tidegate.algebra.reference import Arrivals, Reference, Source, Validity
 from tidegate.language.binder import BoundQuery, bind
 from tidegate.language.catalog import Catalog, StreamDefinition
 from tidegate.language.dialect import parse
 from tidegate.language.statements import define
 from tidegate.language.syntax import CreateBase, CreateView
+from tidegate.reference.changes import Change, result_key, tagged
+from tidegate.reference.snapshots import Arrivals, Reference, Source, Validity
 from tidegate.time import MAX, MIN
 from tidegate.types import Row
 

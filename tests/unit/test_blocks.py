@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 import sqlglot
 
-from tidegate.spark import blocks
-from tidegate.spark.storage import Storage
+from tidegate.exchange import blocks
+from tidegate.storage import Storage
 from tidegate.types import BIGINT, STRING, Field
 
 SCHEMA = (Field("a", BIGINT), Field("b", STRING))

@@ -9,12 +9,12 @@ import pytest
 
 from tidegate import time
 from tidegate.algebra import operators as op
-from tidegate.algebra.reference import _MEANINGS
-from tidegate.algebra.scalars import FUNCTIONS
 from tidegate.language.aggregation import SQL_AGGREGATES
 from tidegate.language.dialect import STATEMENTS, parse
 from tidegate.language.statements import SINKS, SOURCES
 from tidegate.optimizer.rules import RULES
+from tidegate.reference.snapshots import _MEANINGS
+from tidegate.scalars.meaning import FUNCTIONS
 
 DOCS = Path(__file__).parents[2] / "docs"
 LANGUAGE = (DOCS / "language.md").read_text(encoding="utf-8")

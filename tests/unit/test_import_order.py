@@ -11,10 +11,15 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "tidegate"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "time", "types"),
+    ("errors", "time", "types", "storage"),
+    ("scalars",),
     ("algebra",),
-    ("language", "optimizer", "kernels"),
+    ("reference", "language", "optimizer", "kernels"),
+    ("physical",),
     ("spark",),
+    ("connectors",),
+    ("exchange",),
+    ("worker",),
     ("runtime",),
     ("session",),
 )
@@ -175,4 +180,4 @@ def test_an_import_along_the_order_passes(module: str, source: str) -> None:
 
 @pytest.mark.parametrize("source", ["frame.rdd.map(f)", "spark._jvm.System", "getattr(frame, '_jdf')"])
 def test_a_use_of_internals_is_found(source: str) -> None:
-    assert len(internals({"tidegate.spark.stages": (source, False)})) == 1
+    assert len(internals({"tidegate.physical.stages": (source, False)})) == 1

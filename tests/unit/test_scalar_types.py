@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from tidegate.algebra.functions import ScalarFunction
-from tidegate.algebra.scalar_calls import FUNCTIONS
-from tidegate.algebra.scalar_types import (
+from tidegate.errors import Diagnostic
+from tidegate.scalars.calls import FUNCTIONS
+from tidegate.scalars.functions import ScalarFunction
+from tidegate.scalars.typing import (
     Typed,
     can_cast,
     common_type,
@@ -19,7 +20,6 @@ from tidegate.algebra.scalar_types import (
     type_to_spark,
     type_to_sqlglot,
 )
-from tidegate.errors import Diagnostic
 from tidegate.types import (
     BIGINT,
     BINARY,

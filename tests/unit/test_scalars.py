@@ -12,9 +12,9 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from tidegate.algebra.functions import ScalarFunction
-from tidegate.algebra.scalars import compile_scalar, is_supported
 from tidegate.errors import Diagnostic, Kind
+from tidegate.scalars.functions import ScalarFunction
+from tidegate.scalars.meaning import compile_scalar, is_supported
 from tidegate.types import BIGINT, BOOLEAN, DOUBLE, FLOAT, INT, STRING, TIMESTAMP, Field, Schema, Type, array
 
 

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from tests.kernels.conftest import VALUES, Toolbox
 from tests.windows.test_sequence_kernels import LOOPS, sequences
 from tidegate.algebra.batches import in_batches
-from tidegate.algebra.changes import result_key, tagged
 from tidegate.algebra.operators import Istream, Window
 from tidegate.algebra.printing import tree
-from tidegate.algebra.reference import Arrivals, Reference
 from tidegate.algebra.sequences import SessionWindow
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow
 from tidegate.errors import Diagnostic
@@ -24,6 +22,8 @@ from tidegate.language.binder import bind
 from tidegate.language.catalog import Catalog, StreamDefinition
 from tidegate.language.dialect import parse
 from tidegate.language.statements import define
+from tidegate.reference.changes import result_key, tagged
+from tidegate.reference.snapshots import Arrivals, Reference
 from tidegate.time import BATCHES, MAX
 
 TOOLS = Toolbox()

@@ -12,10 +12,10 @@ from sqlglot import parse_one
 
 from tests.kernels.conftest import HORIZON, Toolbox, arrivals, boundaries, finite
 from tidegate.algebra.operators import Window
-from tidegate.algebra.reference import Arrivals, Reference, Validity
 from tidegate.algebra.sequences import Formula, Loop, Periodic, SessionWindow, Varying, WindowSequence, holds
 from tidegate.errors import Diagnostic
-from tidegate.kernels.graph import compile_plan
+from tidegate.physical.lowering import compile_plan
+from tidegate.reference.snapshots import Arrivals, Reference, Validity
 from tidegate.time import MAX
 
 TOOLS = Toolbox()

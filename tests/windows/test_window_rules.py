@@ -12,14 +12,14 @@ from sqlglot import parse_one
 from tests.kernels.conftest import HORIZON, Toolbox, arrivals, finite
 from tests.windows.test_sequence_kernels import formula, sequences
 from tidegate.algebra import operators as op
-from tidegate.algebra.expressions import ref
-from tidegate.algebra.reference import Arrivals, Reference, Validity
 from tidegate.algebra.sequences import Periodic, SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow, is_temporal
 from tidegate.errors import Diagnostic
 from tidegate.optimizer.driver import optimize
 from tidegate.optimizer.rules.windows import push_filter_below_window, push_projection_below_window
 from tidegate.optimizer.transposition import Transposition, transposable
+from tidegate.reference.snapshots import Arrivals, Reference, Validity
+from tidegate.scalars.expressions import ref
 
 TOOLS = Toolbox()
 RAW, DERIVED = TOOLS.scan("L", relation=False), TOOLS.scan("L")

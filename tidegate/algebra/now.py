@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from tidegate.algebra.expressions import conjuncts, index_of, references, span_of
 from tidegate.errors import Diagnostic
+from tidegate.scalars.expressions import conjuncts, index_of, references, span_of
 
 _FLIPPED: dict[type[exp.Expression], type[exp.Expression]] = {
     exp.LT: exp.GT, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.GTE: exp.LTE, exp.EQ: exp.EQ,

@@ -16,10 +16,10 @@ from sqlglot import exp
 
 from tidegate import time
 from tidegate.algebra import operators as op
-from tidegate.algebra.expressions import conjuncts, index_of
 from tidegate.algebra.modify import TIMEPOINT, Clock
-from tidegate.algebra.scalars import compile_scalar
 from tidegate.errors import Diagnostic, Kind
+from tidegate.scalars.expressions import conjuncts, index_of
+from tidegate.scalars.meaning import compile_scalar
 from tidegate.types import BIGINT, TIMESTAMP, Field, Row, Value
 
 LAZY_LIMIT = 100_000

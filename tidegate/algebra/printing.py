@@ -9,11 +9,11 @@ from typing import Any
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.expressions import index_of
 from tidegate.algebra.modify import Clock, Modify, Restrict, Sync
 from tidegate.algebra.points import points_of
 from tidegate.algebra.sequences import SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow, WindowSpec
+from tidegate.scalars.expressions import index_of
 from tidegate.types import Schema
 
 _SYMBOLS = {

@@ -15,9 +15,9 @@ from math import gcd
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.expressions import conjuncts, index_of
 from tidegate.algebra.modify import Clock, Modify, Restrict, Since, Sync
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow, is_temporal
+from tidegate.scalars.expressions import conjuncts, index_of
 
 Keys = frozenset[frozenset[int]]
 

@@ -18,9 +18,9 @@ from math import floor
 from sqlglot import exp
 
 from tidegate import time
-from tidegate.algebra.expressions import index_of, references, substitute
-from tidegate.algebra.scalars import compile_scalar
 from tidegate.errors import Diagnostic
+from tidegate.scalars.expressions import index_of, references, substitute
+from tidegate.scalars.meaning import compile_scalar
 from tidegate.types import BIGINT, TIMESTAMP, Field, Schema
 
 NUMBER, NOW = 0, 1

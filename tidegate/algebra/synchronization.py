@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.expressions import ref
 from tidegate.algebra.modify import Modify, Sync, point_column
 from tidegate.algebra.points import EVERY_INSTANT, Points, intersect, points_of
-from tidegate.algebra.scalar_types import type_to_sqlglot
+from tidegate.scalars.expressions import ref
+from tidegate.scalars.typing import type_to_sqlglot
 from tidegate.types import BIGINT, Field
 
 UNARY = (op.Filter, op.Project, op.Distinct, op.Aggregate, op.TopK, op.SingleRow)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from tidegate.algebra.functions import AggregateFunction
 from tidegate.algebra.operators import Aggregation
 from tidegate.errors import Diagnostic, internal
 from tidegate.kernels import aggregate_exact as exact
@@ -32,6 +31,7 @@ from tidegate.kernels.aggregate_users import UserDefined
 from tidegate.kernels.rows import dtype
 from tidegate.kernels.sweep_groups import Ids, Ints, integers, take
 from tidegate.kernels.sweep_ranks import Order
+from tidegate.scalars.functions import AggregateFunction
 from tidegate.types import Schema, Type
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from tidegate.algebra.functions import AggregateFunction
 from tidegate.algebra.operators import Aggregation
 from tidegate.errors import Diagnostic
 from tidegate.kernels.aggregate_sweep import Sweep, Swept
 from tidegate.kernels.rows import column_from_values, column_values, dtype
 from tidegate.kernels.sweep_groups import Ids
 from tidegate.kernels.sweep_ranks import Order
+from tidegate.scalars.functions import AggregateFunction
 from tidegate.types import Type, Value, normalize
 
 _NOTHING = object()

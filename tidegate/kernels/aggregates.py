@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from tidegate.algebra.functions import AggregateFunction
 from tidegate.algebra.operators import Aggregate
 from tidegate.kernels.aggregate_forms import Extreme, choose
 from tidegate.kernels.aggregate_sums import sweep_count
@@ -31,6 +30,7 @@ from tidegate.kernels.sweep_timeline import (
     split_expiring,
     touched_rows,
 )
+from tidegate.scalars.functions import AggregateFunction
 from tidegate.time import MAX
 
 SCALAR = "g"

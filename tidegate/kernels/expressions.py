@@ -14,10 +14,10 @@ from typing import Any
 import polars as pl
 from sqlglot import exp
 
-from tidegate.algebra.expressions import index_of, references
 from tidegate.errors import Diagnostic
 from tidegate.kernels.rows import Frame, column_from_values, column_values, dtype, normalized
 from tidegate.kernels.translation import Column, translate
+from tidegate.scalars.expressions import index_of, references
 from tidegate.types import VOID, Row, Schema, Type, Value
 
 Functions = Mapping[str, Any]
@@ -52,7 +52,7 @@ class Scalar:
 
     @cached_property
     def by_row(self) -> Callable[[Row], Value]:
-        from tidegate.algebra.scalars import compile_scalar
+        from tidegate.scalars.meaning import compile_scalar
 
         call: Callable[[Row], Value] = compile_scalar(self.expression, self.schema, self.functions)
         return call
@@ -101,7 +101,7 @@ class Scalar:
 
 def type_of(expression: exp.Expression, schema: Schema, functions: Functions) -> Type | None:
     """The type of an expression, where it can be told without Spark."""
-    from tidegate.algebra.scalar_types import infer
+    from tidegate.scalars.typing import infer
 
     try:
         return infer(expression, schema, functions).type

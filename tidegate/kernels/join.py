@@ -9,7 +9,6 @@ from functools import cached_property
 import polars as pl
 from sqlglot import exp
 
-from tidegate.algebra.expressions import conjoin, conjuncts, references, shift
 from tidegate.algebra.operators import Join
 from tidegate.kernels.expressions import Functions, Scalar, type_of
 from tidegate.kernels.index import index_of, indexed
@@ -29,6 +28,7 @@ from tidegate.kernels.rows import (
     payload_types,
     table,
 )
+from tidegate.scalars.expressions import conjoin, conjuncts, references, shift
 from tidegate.time import MIN
 from tidegate.types import BOOLEAN, Schema, Type
 

@@ -17,7 +17,6 @@ from sqlglot import exp
 
 from tidegate.algebra.now import bounds
 from tidegate.algebra.points import Classes
-from tidegate.algebra.scalar_types import infer
 from tidegate.kernels.endpoints import Holding, instant_of, widened
 from tidegate.kernels.expressions import Functions, Scalar
 from tidegate.kernels.rows import (
@@ -33,6 +32,7 @@ from tidegate.kernels.rows import (
     released,
     table,
 )
+from tidegate.scalars.typing import infer
 from tidegate.time import MAX, MIN
 from tidegate.types import Schema
 

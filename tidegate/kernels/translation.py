@@ -17,12 +17,12 @@ from typing import Any
 import polars as pl
 from sqlglot import exp
 
-from tidegate.algebra.expressions import index_of, references
-from tidegate.algebra.scalar_calls import time_pattern
-from tidegate.algebra.scalar_coercion import MAX_PRECISION, decimal_of, decimal_result
-from tidegate.algebra.scalar_dates import pattern_tokens
 from tidegate.errors import Diagnostic
 from tidegate.kernels.rows import column_from_values, dtype
+from tidegate.scalars.calls import time_pattern
+from tidegate.scalars.coercion import MAX_PRECISION, decimal_of, decimal_result
+from tidegate.scalars.dates import pattern_tokens
+from tidegate.scalars.expressions import index_of, references
 from tidegate.time import UNITS
 from tidegate.types import (
     BIGINT,
@@ -79,8 +79,8 @@ def _translate(e: exp.Expression, schema: Schema) -> Column:
 
 def _constant(e: exp.Expression) -> Column | None:
     """An expression without columns is evaluated once: `TIMESTAMP '2024-01-01'`, for one."""
-    from tidegate.algebra.scalar_types import infer
-    from tidegate.algebra.scalars import compile_scalar
+    from tidegate.scalars.meaning import compile_scalar
+    from tidegate.scalars.typing import infer
 
     if references(e) or e.find(exp.Column):
         return None

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from tidegate.algebra.expressions import span_of
-from tidegate.algebra.functions import AggregateFunction
 from tidegate.errors import Diagnostic
+from tidegate.scalars.expressions import span_of
+from tidegate.scalars.functions import AggregateFunction
 from tidegate.types import BIGINT, DOUBLE, Type, array, decimal
 
 _CLASSES: dict[type[exp.Expression], str] = {

@@ -12,9 +12,7 @@ from sqlglot import exp
 
 from tidegate.algebra import operators as op
 from tidegate.algebra.batches import in_batches
-from tidegate.algebra.expressions import ref, span_of
 from tidegate.algebra.modify import Since
-from tidegate.algebra.scalar_types import common_type, type_to_sqlglot
 from tidegate.errors import Diagnostic, did_you_mean, unsupported
 from tidegate.language import syntax
 from tidegate.language.blocks import Ask, Block
@@ -24,6 +22,8 @@ from tidegate.language.selects import SelectBinder
 from tidegate.language.sync_binding import clock_plan, is_clock, modify_plan, raw_beneath, synchronized
 from tidegate.language.sync_syntax import ModifyOver
 from tidegate.language.windows import apply_window, ticks, unplaced
+from tidegate.scalars.expressions import ref, span_of
+from tidegate.scalars.typing import common_type, type_to_sqlglot
 from tidegate.types import TIMESTAMP, Field, Schema, Type
 
 

@@ -12,14 +12,14 @@ from typing import Protocol
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.expressions import conjoin, ref, span_of
-from tidegate.algebra.functions import AggregateFunction
-from tidegate.algebra.scalar_types import Typed, infer
 from tidegate.errors import Diagnostic, unsupported
 from tidegate.language import subqueries
 from tidegate.language.aggregation import is_aggregate
 from tidegate.language.catalog import Catalog
 from tidegate.language.scopes import Columns, Scope, inwards
+from tidegate.scalars.expressions import conjoin, ref, span_of
+from tidegate.scalars.functions import AggregateFunction
+from tidegate.scalars.typing import Typed, infer
 from tidegate.types import BOOLEAN, VOID, Field, Schema
 
 Ask = Callable[[exp.Expression, Schema], Typed]

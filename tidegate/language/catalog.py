@@ -11,10 +11,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from tidegate.algebra.functions import AggregateFunction, ScalarFunction
 from tidegate.algebra.operators import Scan
 from tidegate.errors import Diagnostic
 from tidegate.language.sync_syntax import ModifyOver
+from tidegate.scalars.functions import AggregateFunction, ScalarFunction
 from tidegate.time import BATCHES
 from tidegate.types import BIGINT, TIMESTAMP, Field, Schema, Type
 

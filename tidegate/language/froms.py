@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.expressions import conjoin, conjuncts, ref, references, span_of, substitute
-from tidegate.algebra.functions import ScalarFunction
 from tidegate.errors import Diagnostic, did_you_mean, unsupported
 from tidegate.language.blocks import Ask, Block, has_query, is_nested_predicate, is_value_comparison
 from tidegate.language.scopes import OUTER, Columns, Relation, Scope
 from tidegate.language.sync_binding import mentions_now, restricted, split_by_unit, with_now
+from tidegate.scalars.expressions import conjoin, conjuncts, ref, references, span_of, substitute
+from tidegate.scalars.functions import ScalarFunction
 from tidegate.types import Field, Type
 
 

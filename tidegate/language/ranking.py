@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from tidegate.algebra.expressions import conjoin, conjuncts, span_of
 from tidegate.errors import Diagnostic, unsupported
+from tidegate.scalars.expressions import conjoin, conjuncts, span_of
 
 _MIRRORED: dict[type[exp.Expression], type[exp.Expression]] = {
     exp.LTE: exp.GTE, exp.LT: exp.GT, exp.EQ: exp.EQ, exp.GTE: exp.LTE, exp.GT: exp.LT,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from tidegate.algebra.expressions import ref, references, span_of, substitute
 from tidegate.errors import Diagnostic, did_you_mean
+from tidegate.scalars.expressions import ref, references, span_of, substitute
 from tidegate.types import Field, Schema
 
 OUTER = 1_000_000

@@ -9,7 +9,6 @@ from typing import Any
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.expressions import conjuncts, index_of, ref, span_of
 from tidegate.algebra.printing import aggregation_text, expression_text
 from tidegate.errors import Diagnostic, did_you_mean, unsupported
 from tidegate.language.aggregation import Call, is_aggregate, read_call, result_type
@@ -18,6 +17,7 @@ from tidegate.language.dialect import text_of
 from tidegate.language.froms import FromBinder
 from tidegate.language.ranking import Ranking, read_ranking, with_qualify
 from tidegate.language.scopes import OUTER, Relation, Scope, is_correlated, not_grouped
+from tidegate.scalars.expressions import conjuncts, index_of, ref, span_of
 from tidegate.types import BOOLEAN, VOID, Field
 
 _REFUSED = {

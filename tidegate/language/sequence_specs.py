@@ -5,8 +5,6 @@ from __future__ import annotations
 from sqlglot import exp
 
 from tidegate import time
-from tidegate.algebra.expressions import ref, references, span_of
-from tidegate.algebra.scalar_types import infer
 from tidegate.algebra.sequence_validity import check_sequence
 from tidegate.algebra.sequences import (
     NOW,
@@ -23,6 +21,8 @@ from tidegate.algebra.sequences import (
 )
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.language.sequences import Quantity, SequenceWindow
+from tidegate.scalars.expressions import ref, references, span_of
+from tidegate.scalars.typing import infer
 from tidegate.types import BOOLEAN, INTERVAL, TIMESTAMP, Type
 
 

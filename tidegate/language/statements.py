@@ -9,13 +9,13 @@ from dataclasses import replace
 from sqlglot import exp
 
 from tidegate import time
-from tidegate.algebra.expressions import span_of
-from tidegate.algebra.scalar_types import type_from_sql
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.language import syntax
 from tidegate.language.binder import bind
 from tidegate.language.blocks import Ask
 from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition, ViewDefinition
+from tidegate.scalars.expressions import span_of
+from tidegate.scalars.typing import type_from_sql
 from tidegate.types import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
 
 SOURCES = ("csv", "json", "parquet", "kafka", "socket", "memory", "rate", "spark")

@@ -13,9 +13,9 @@ from dataclasses import replace
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.expressions import conjoin, conjuncts, index_of, ref, references, substitute
 from tidegate.errors import unsupported
 from tidegate.language.scopes import OUTER
+from tidegate.scalars.expressions import conjoin, conjuncts, index_of, ref, references, substitute
 from tidegate.types import Schema
 
 Combine = Callable[[exp.Expression], exp.Expression]

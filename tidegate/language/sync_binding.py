@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.expressions import conjoin, index_of, ref, references, span_of
-from tidegate.algebra.functions import ScalarFunction
 from tidegate.algebra.modify import Clock, Modify, Restrict, Sync, is_time
 from tidegate.algebra.now import bounds
 from tidegate.algebra.points import points_of
-from tidegate.algebra.scalar_types import infer
 from tidegate.errors import Diagnostic, did_you_mean, unsupported
 from tidegate.language.catalog import Catalog, StreamDefinition
 from tidegate.language.scopes import OUTER, Scope
 from tidegate.language.sync_syntax import ClockReference, ModifyOver
 from tidegate.language.windows import ticks
+from tidegate.scalars.expressions import conjoin, index_of, ref, references, span_of
+from tidegate.scalars.functions import ScalarFunction
+from tidegate.scalars.typing import infer
 from tidegate.types import BIGINT, STRING, TIMESTAMP, Field, Schema, Type
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from tidegate import time
 from tidegate.algebra import operators as op
-from tidegate.algebra.expressions import index_of, span_of
 from tidegate.algebra.sequences import WindowSequence
 from tidegate.algebra.windows import (
     RowsEveryTime,
@@ -23,6 +22,7 @@ from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.language.sequence_specs import sequence_spec
 from tidegate.language.sequences import SequenceWindow
 from tidegate.language.syntax import Duration, StreamWindow
+from tidegate.scalars.expressions import index_of, span_of
 from tidegate.types import TIMESTAMP, Type
 
 

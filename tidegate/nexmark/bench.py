@@ -15,7 +15,7 @@ from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.nexmark.catalog import query
 from tidegate.nexmark.files import settings_of, write_stream
 from tidegate.nexmark.generator import Nexmark
-from tidegate.nexmark.keeping import Measured
+from tidegate.nexmark.measurements import Measured
 from tidegate.nexmark.measuring import Run, measure
 
 ENGINES = ("tidegate", "spark", "flink", "duckdb")

@@ -105,7 +105,7 @@ def bench_nexmark(
     from tidegate.nexmark import report
     from tidegate.nexmark.bench import Entry, compare, prepare_data
     from tidegate.nexmark.catalog import query
-    from tidegate.nexmark.keeping import keep
+    from tidegate.nexmark.measurements import keep
 
     names, total, used = queries.split(","), count(events), cores or os.cpu_count() or 1
     for name in names:
@@ -146,7 +146,7 @@ def bench_growth(
 ) -> None:
     """Processor time per event against the size of windows, the numbers of keys and queries, and the rate of events."""
     from tidegate.nexmark import growth, report
-    from tidegate.nexmark.keeping import keep
+    from tidegate.nexmark.measurements import keep
 
     asked = curves.split(",")
     for name in asked:
@@ -187,7 +187,7 @@ def bench_live(
 ) -> None:
     """The delay from a row's creation to the commit that shows its effect, against the rate, up to saturation."""
     from tidegate.nexmark import delay, report
-    from tidegate.nexmark.keeping import keep
+    from tidegate.nexmark.measurements import keep
     from tidegate.session import connect
 
     asked, kept = queries.split(","), []

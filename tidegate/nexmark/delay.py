@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 
 from tidegate.nexmark.charts import curves
-from tidegate.nexmark.keeping import Measured
+from tidegate.nexmark.measurements import Measured
 from tidegate.nexmark.source import register
 from tidegate.session import LiveQuery, Session, connect
 from tidegate.time import MIN

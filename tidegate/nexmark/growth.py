@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from tidegate.nexmark.charts import curves
 from tidegate.nexmark.files import write_stream
 from tidegate.nexmark.generator import Nexmark
-from tidegate.nexmark.keeping import Measured
+from tidegate.nexmark.measurements import Measured
 from tidegate.nexmark.measuring import processor_seconds
 from tidegate.session import Session, connect
 

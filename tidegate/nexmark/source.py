@@ -21,9 +21,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from tidegate.connectors.sources import FORMATS
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.nexmark.generator import BASE_TIME, Nexmark
-from tidegate.spark.sources import FORMATS
 
 PART = 500_000
 """Events per task."""

@@ -8,9 +8,9 @@ from decimal import Decimal
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.expressions import conjoin, conjuncts, index_of, references, substitute
 from tidegate.algebra.modify import Sync
 from tidegate.algebra.synchronization import skinned
+from tidegate.scalars.expressions import conjoin, conjuncts, index_of, references, substitute
 
 
 @dataclass(frozen=True)

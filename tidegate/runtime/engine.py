@@ -12,18 +12,18 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tidegate.algebra.operators import Node
+from tidegate.connectors.sinks import Sink
 from tidegate.errors import internal
 from tidegate.language.catalog import StreamDefinition
+from tidegate.physical.spark_columns import outsource
 from tidegate.runtime.graph import LiveGraph
 from tidegate.runtime.jobs import Group, Progress, physical, source_names
+from tidegate.runtime.ledger import Ledger
 from tidegate.runtime.live import LiveRun
 from tidegate.runtime.recorded import Recording
 from tidegate.runtime.results import Result
-from tidegate.runtime.state import Ledger
-from tidegate.spark.outsourcing import outsource
-from tidegate.spark.sinks import Sink
-from tidegate.spark.storage import Storage
 from tidegate.spark.typing import ask_spark
+from tidegate.storage import Storage
 from tidegate.types import Type
 
 

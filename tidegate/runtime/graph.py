@@ -23,21 +23,21 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from tidegate.algebra.modify import Sync
 from tidegate.algebra.operators import Node
 from tidegate.algebra.synchronization import counted
+from tidegate.connectors.sinks import Sink
+from tidegate.connectors.sources import RawStream, Shape, read_recorded
 from tidegate.errors import Diagnostic, did_you_mean
+from tidegate.exchange.lanes import Feed, Lane
 from tidegate.language.catalog import StreamDefinition
+from tidegate.physical.spark_columns import outsource
 from tidegate.runtime.faults import reach
 from tidegate.runtime.jobs import Group, Job, Physical, physical, source_names
+from tidegate.runtime.ledger import Ledger, Manifest, SourceProgress, after
 from tidegate.runtime.merging import FILES, merged
 from tidegate.runtime.repartition import repartition
 from tidegate.runtime.results import Result
-from tidegate.runtime.state import Ledger, Manifest, SourceProgress, after
 from tidegate.spark.context import cores
-from tidegate.spark.exchange import Feed, Lane
-from tidegate.spark.outsourcing import outsource
-from tidegate.spark.sinks import Sink
-from tidegate.spark.sources import RawStream, Shape, read_recorded
-from tidegate.spark.storage import Storage
 from tidegate.spark.typing import ask_spark
+from tidegate.storage import Storage
 from tidegate.time import MAX, MIN, add
 from tidegate.types import Schema, Type
 

@@ -15,10 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from tidegate.algebra.operators import Node, Scan
 from tidegate.errors import Diagnostic, Kind
-from tidegate.runtime.faults import reach
-from tidegate.spark.columnar import Reading
-from tidegate.spark.context import on_one_machine
-from tidegate.spark.exchange import (
+from tidegate.exchange.lanes import (
     Boundary,
     Feed,
     Lane,
@@ -29,10 +26,13 @@ from tidegate.spark.exchange import (
     one_row,
     tick,
 )
-from tidegate.spark.planning import plan_stages
-from tidegate.spark.stages import SourceRows, Stage, StageInput, StageRows, describe
-from tidegate.spark.storage import BLOCKS, Storage
-from tidegate.spark.worker import Epoch, Log, PackedPlan, Plan, ReadTask, WaveTask, pack
+from tidegate.physical.planning import plan_stages
+from tidegate.physical.stages import SourceRows, Stage, StageInput, StageRows, describe
+from tidegate.runtime.faults import reach
+from tidegate.spark.context import on_one_machine
+from tidegate.storage import BLOCKS, Storage
+from tidegate.worker.columnar import Reading
+from tidegate.worker.tasks import Epoch, Log, PackedPlan, Plan, ReadTask, WaveTask, pack
 
 MESSAGES = "meta STRING"
 

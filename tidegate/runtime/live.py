@@ -19,11 +19,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidegate.algebra.operators import Node
+from tidegate.connectors.sinks import Sink
+from tidegate.connectors.sources import RawStream, arrow_rows, read_live
 from tidegate.errors import Diagnostic
 from tidegate.runtime.graph import Batch, LiveGraph, Query, combine
 from tidegate.runtime.results import Result
-from tidegate.spark.sinks import Sink
-from tidegate.spark.sources import RawStream, arrow_rows, read_live
 
 _HEARTBEAT = -1
 PATIENCE = 5.0

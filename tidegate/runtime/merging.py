@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegate.kernels.rows import Frame, to_arrow
+from tidegate.runtime.ledger import ResultFile
 from tidegate.runtime.results import matched
-from tidegate.runtime.state import ResultFile
-from tidegate.spark.storage import Storage
+from tidegate.storage import Storage
 
 FILES = 64
 """More files of one level than this are merged."""

@@ -9,14 +9,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
+from tidegate.connectors.sources import RawStream, read_recorded, size_in_bytes
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.jobs import Job, Physical, Progress
+from tidegate.runtime.ledger import Ledger, after
 from tidegate.runtime.repartition import repartition
-from tidegate.runtime.state import Ledger, after
-from tidegate.spark.columnar import Columnar, columnar, reading
 from tidegate.spark.context import cores
-from tidegate.spark.sources import RawStream, read_recorded, size_in_bytes
 from tidegate.time import MAX, MIN
+from tidegate.worker.columnar import Columnar, columnar, reading
 
 BYTES_PER_EPOCH = 3 << 30
 """How much of the sources' files one epoch may hold; kernels work in memory."""

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from tidegate.errors import Diagnostic, Kind
 from tidegate.runtime.faults import reach
 from tidegate.runtime.jobs import MESSAGES, Physical, collected
-from tidegate.runtime.state import Ledger, Manifest
-from tidegate.spark.repartition import Cut, MoveTask, moves_of
-from tidegate.spark.worker import Log, unpack
+from tidegate.runtime.ledger import Ledger, Manifest
+from tidegate.worker.repartition import Cut, MoveTask, moves_of
+from tidegate.worker.tasks import Log, unpack
 
 
 def repartition(

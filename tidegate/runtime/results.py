@@ -17,10 +17,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from tidegate.errors import Diagnostic
 from tidegate.kernels.rows import Frame, to_arrow
-from tidegate.runtime.showing import html_of
-from tidegate.runtime.state import Manifest, ResultFile
-from tidegate.spark.storage import Storage
+from tidegate.runtime.ledger import Manifest, ResultFile
+from tidegate.runtime.notebook import html_of
 from tidegate.spark.values import ddl
+from tidegate.storage import Storage
 from tidegate.time import MAX, MIN, to_datetime, to_ticks, widened
 from tidegate.types import TIMESTAMP, Field, Schema, Type
 

@@ -18,15 +18,15 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.expressions import ref, references, substitute
-from tidegate.algebra.functions import AggregateFunction, ScalarFunction
-from tidegate.algebra.reference import Arrivals, PhysicalRow, Reference, Source, Validity
-from tidegate.algebra.scalars import compile_scalar
+from tidegate.connectors.sources import read_recorded
 from tidegate.kernels.rows import column_from_values, from_arrow, to_arrow, to_rows
 from tidegate.language.catalog import StreamDefinition
+from tidegate.physical.spark_columns import layers
+from tidegate.reference.snapshots import Arrivals, PhysicalRow, Reference, Source, Validity
 from tidegate.runtime.results import Result
-from tidegate.spark.outsourcing import layers
-from tidegate.spark.sources import read_recorded
+from tidegate.scalars.expressions import ref, references, substitute
+from tidegate.scalars.functions import AggregateFunction, ScalarFunction
+from tidegate.scalars.meaning import compile_scalar
 from tidegate.spark.typing import ask_spark
 from tidegate.spark.values import ddl
 from tidegate.time import MAX, to_datetime

@@ -8,9 +8,9 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from sqlglot import exp
 
-from tidegate.algebra.expressions import ref, references, span_of, substitute
-from tidegate.algebra.scalar_types import Typed, type_from_sql
 from tidegate.errors import Diagnostic
+from tidegate.scalars.expressions import ref, references, span_of, substitute
+from tidegate.scalars.typing import Typed, type_from_sql
 from tidegate.spark.values import ddl
 from tidegate.types import Schema
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.expressions import conjuncts, index_of, ref, references, substitute
 from tidegate.algebra.properties import properties
+from tidegate.scalars.expressions import conjuncts, index_of, ref, references, substitute
 
 _SWAPPED: dict[type[exp.Expression], type[exp.Expression]] = {
     exp.LT: exp.GT, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.GTE: exp.LTE, exp.EQ: exp.EQ, exp.NullSafeEQ: exp.NullSafeEQ,

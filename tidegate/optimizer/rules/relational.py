@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.expressions import conjoin, conjuncts, index_of, ref, references, substitute
+from tidegate.scalars.expressions import conjoin, conjuncts, index_of, ref, references, substitute
 
 
 def merge_filters(node: op.Node) -> op.Node | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.expressions import conjoin, conjuncts, index_of, references
 from tidegate.algebra.sequences import Line, Periodic, SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, WindowSpec, is_temporal
+from tidegate.scalars.expressions import conjoin, conjuncts, index_of, references
 
 
 def push_filter_below_window(node: op.Node) -> op.Node | None:

@@ -1,0 +1,33 @@
+"""What a state directory holds, read without starting Spark or touching a run."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tidegate.storage import Storage
+from tidegate.time import MAX, MIN
+
+
+def describe_state(uri: str) -> dict[str, dict[str, Any]]:
+    """The latest manifest of every live graph of a state directory, in words for people."""
+    storage = Storage(uri)
+    found = {}
+    for graph in storage.names("graphs"):
+        manifests = sorted(storage.names(f"graphs/{graph}/manifests"))
+        if manifests:
+            latest = json.loads(bytes(storage.read(f"graphs/{graph}/manifests/{manifests[-1]}")))
+            found[graph] = {
+                "epoch": latest["epoch"],
+                "watermark": {MIN: "none yet", MAX: "finished"}.get(latest["upto"], latest["upto"]),
+                "queries": sorted(latest["queries"]),
+                "sources": {
+                    name: {
+                        "rows": source["rows"],
+                        "newest": "none yet" if source["newest"] == MIN else source["newest"],
+                        "quarantine": sum(source["refused"].values()),
+                    }
+                    for name, source in latest["sources"].items()
+                },
+            }
+    return found
