@@ -38,7 +38,7 @@ def report(kind: str, taken: list[float], run: LiveRun) -> None:
     later = taken[len(taken) // 3 :]
     print(f"{kind}: median {statistics.median(later) * 1000:.0f} ms, worst {max(later) * 1000:.0f} ms")
     for task in run.graph.last_tasks:
-        parts = ", ".join(f"{k} {v * 1000:.0f}" for k, v in task["seconds"].items())
+        parts = ", ".join(f"{k} {v * 1000:.0f}" for k, v in task.seconds.items())
         print(f"  task {task['place']}: {task['rows']} rows; ms: wait {task['wait'] * 1000:.0f}, {parts}")
 
 

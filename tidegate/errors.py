@@ -12,6 +12,7 @@ class Kind(Enum):
     USER = "error"
     UNSUPPORTED = "unsupported"
     INTERNAL = "internal error"
+    WARNING = "warning"
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,9 @@ class Diagnostic(Exception):  # noqa: N818 - it is the word users read
 
     span: tuple[int, int] | None = None
     """Offsets in a text that the raising layer does not know; `locate` turns them into a position."""
+
+    operator: str | None = None
+    """The physical operator in which it happened, if it happened in one."""
 
     def __init__(
         self,
@@ -101,7 +105,7 @@ class Diagnostic(Exception):  # noqa: N818 - it is the word users read
         return (
             Diagnostic,
             (self.condition, self.message, self.position, self.text, self.help, self.kind),
-            {"span": self.span},
+            {"span": self.span, "operator": self.operator},
         )
 
 

@@ -571,7 +571,7 @@ class Query:
             ]
         if any(isinstance(n, Sync) for n in self.bound.plan.walk()):
             parts += ["", "== Synchronization", synchronization.describe(self.bound.plan)]
-        parts += ["", "== Stages", self.session.engine.explain(self.name, self.plan, self.functions)]
+        parts += ["", "== Physical plan", self.session.engine.explain(self.name, self.plan, self.functions)]
         return "\n".join(parts)
 
     @property

@@ -77,6 +77,16 @@ class Storage:
         with system.open_input_file(f"{root}/{name}") as source:
             return source.read_buffer()
 
+    def read_range(self, name: str, offset: int, length: int) -> Any:
+        """A part of a file; a negative offset counts from its end."""
+        if self.local is not None:
+            with pa.memory_map(self.path(name)) as source:
+                return source.read_buffer().slice(offset if offset >= 0 else source.size() + offset, length)
+        system, root = self._remote()
+        with system.open_input_file(f"{root}/{name}") as source:
+            source.seek(offset if offset >= 0 else source.size() + offset)
+            return source.read_buffer(length)
+
     def names(self, folder: str) -> list[str]:
         """The files in a folder, sorted, without those that are being written."""
         if self.local is not None:

@@ -15,20 +15,21 @@ import pyarrow as pa
 
 from tidegate.algebra import operators as op
 from tidegate.exchange.hashing import partition_of
+from tidegate.exchange.messages import Log
 from tidegate.kernels.expressions import Scalar, type_of
 from tidegate.kernels.rows import Frame, dtype, from_rows, to_rows
 from tidegate.kernels.rowwise import FilterKernel, ProjectKernel
-from tidegate.physical.lowering import Program, compile_plans
-from tidegate.physical.stages import SourceRows, Stage, StageInput
+from tidegate.physical.lowering import Program
+from tidegate.physical.plan import Birth, Input, SourceRows
 from tidegate.reference.snapshots import PhysicalRow
-from tidegate.runtime.jobs import Group, physical
-from tidegate.runtime.ledger import Ledger, Manifest
+from tidegate.runtime.jobs import physical, planned
+from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest
 from tidegate.runtime.repartition import repartition
 from tidegate.storage import Storage
 from tidegate.time import MAX, MIN
 from tidegate.worker.repartition import moves_of, picked
 from tidegate.worker.segments import WAITING, States, encode, restored, settled, whole
-from tidegate.worker.tasks import Log, _hold, place_name
+from tidegate.worker.tasks import _hold, place_name
 
 EARLY = 3
 """How many instants before its epoch a row may come."""
@@ -46,23 +47,26 @@ class Partitioned:
     seen: int = MIN
 
     def __post_init__(self) -> None:
-        self.physical = physical([Group("q", {"q": self.plan})], self.functions)
-        self.stages = self.physical.stages
-        self.programs = [compile_plans(s.outputs, self.functions) for s in self.stages]
-        self.states = [[fresh(p) for _ in range(self.partitions)] for p in self.programs]
+        self.physical = physical(planned({"q": self.plan}, self.functions), self.functions)
+        waves = range(1, self.physical.waves + 1)
+        self.programs = {wave: self.physical.plan.program(wave) for wave in waves}
+        self.states = {w: [fresh(p) for _ in range(self.partitions)] for w, p in self.programs.items()}
+
+    def inputs(self, wave: int) -> list[Input]:
+        return [lane.input for lane in self.physical.lanes if lane.wave == wave]
 
     @property
     def fixed(self) -> list[str]:
-        """The steps whose state cannot be moved."""
-        found = [moves_of(s, p, self.functions) for s, p in zip(self.stages, self.programs, strict=True)]
-        return [step for moves in found for step in moves.unknown]
+        """The operators whose state cannot be moved."""
+        found = [moves_of(self.inputs(w), p, self.functions) for w, p in self.programs.items()]
+        return [id_ for moves in found for id_ in moves.unknown]
 
     def move(self, partitions: int) -> None:
         """Go on in another number of partitions."""
-        for i, (stage, program) in enumerate(zip(self.stages, self.programs, strict=True)):
-            moves = moves_of(stage, program, self.functions)
-            self.states[i] = [
-                {**fresh(program), **picked(moves, self.states[i], p, partitions)} for p in range(partitions)
+        for w, program in self.programs.items():
+            moves = moves_of(self.inputs(w), program, self.functions)
+            self.states[w] = [
+                {**fresh(program), **picked(moves, self.states[w], p, partitions)} for p in range(partitions)
             ]
         self.partitions = partitions
 
@@ -70,60 +74,58 @@ class Partitioned:
         """The same by way of segments and manifests, as the runtime does it."""
         ledger = Ledger(storage)
         logs = {}
-        for i, parts in enumerate(self.states):
+        for w, parts in self.states.items():
             for p, states in enumerate(parts):
-                name = f"state/{ledger.latest.epoch}-{i}-{p}.arrow"
+                name = f"state/{ledger.latest.epoch}-{w}-{p}.9.arrow"
                 storage.write(name, encode(whole(states)))
-                logs[place_name(f"q.{i}", p)] = Log((name,), 1)
-        before = Manifest(
-            ledger.latest.epoch + 1, self.since, 7, self.partitions, queries={"q": {"label": "q"}}, logs=logs
-        )
+                logs[place_name(w, p)] = Log((name,), 1)
+        known = {"q": KnownQuery(Birth(), MIN, self.physical.plan.answers["q"])}
+        before = Manifest(ledger.latest.epoch + 1, self.since, 7, self.partitions, queries=known, logs=logs)
         ledger.commit(before)
         repartition(Here(), self.physical, ledger, partitions, ["q"])  # type: ignore[arg-type]
         after = Ledger(storage).latest
         assert (after.epoch, after.partitions) == (before.epoch + 1, partitions)
         assert (after.upto, after.batch, after.queries) == (before.upto, before.batch, before.queries)
-        self.states = [
-            [
-                restored(
-                    storage, program, after.logs[place].segments if place in after.logs else (), self.since
-                )
-                for place in (place_name(f"q.{i}", p) for p in range(partitions))
+        self.states = {
+            w: [
+                restored(storage, program, after.logs.get(place, Log()).segments, self.since)
+                for place in (place_name(w, p) for p in range(partitions))
             ]
-            for i, program in enumerate(self.programs)
-        ]
+            for w, program in self.programs.items()
+        }
         self.partitions = partitions
 
     def epoch(self, sources: Mapping[str, Frame], upto: int) -> None:
         """One epoch, on those of the recorded rows that have come by then."""
         limit = MAX if upto == MAX else upto + EARLY
         come = {n: f.filter((pl.col("ts") >= self.seen) & (pl.col("ts") < limit)) for n, f in sources.items()}
-        outputs: dict[tuple[int, int], list[Frame]] = {}
-        for i, (stage, program) in enumerate(zip(self.stages, self.programs, strict=True)):
-            fed = {entry.name: self._exchanged(entry, come, outputs) for entry in stage.inputs}
+        outputs: dict[str, list[Frame]] = {}
+        for w, program in self.programs.items():
+            fed = {entry.id: self._exchanged(entry, come, outputs) for entry in self.inputs(w)}
             for p in range(self.partitions):
                 chunks = {name: parts[p] for name, parts in fed.items()}
-                out = self._step(i, stage, program, p, chunks, upto)
-                for o, chunk in enumerate(out):
-                    outputs.setdefault((stage.number, o), []).append(chunk)
+                for id_, chunk in self._step(w, program, p, chunks, upto).items():
+                    outputs.setdefault(id_, []).append(chunk)
         self.since, self.seen = upto, limit
 
     def _step(
-        self, i: int, stage: Stage, program: Program, p: int, chunks: dict[str, Frame], upto: int
-    ) -> tuple[Frame, ...]:
-        state = self.states[i][p]
+        self, w: int, program: Program, p: int, chunks: dict[str, Frame], upto: int
+    ) -> dict[str, Frame]:
+        state = self.states[w][p]
         waiting, due = _hold(dict(state[WAITING]), chunks, upto)
         after, out = program.step_all(state, due, upto)
-        self.states[i][p] = settled({**after, WAITING: waiting})
-        for o in stage.answers.values():
-            chunk = out[o]
+        self.states[w][p] = settled({**after, WAITING: waiting})
+        found = dict(zip(program.outputs, out, strict=True))
+        answer = self.physical.plan.answers["q"]
+        if answer in found:
+            chunk = found[answer]
             assert chunk.filter((pl.col("ts") < self.since) | (pl.col("ts") >= upto)).is_empty()
             rows = zip(to_rows(chunk, self.plan.schema), chunk.select("ts", "te", "n").rows(), strict=True)
             self.answer += [(e, *v) for e, v in rows]
-        return out
+        return found
 
     def _exchanged(
-        self, entry: StageInput, come: Mapping[str, Frame], outputs: Mapping[tuple[int, int], list[Frame]]
+        self, entry: Input, come: Mapping[str, Frame], outputs: Mapping[str, list[Frame]]
     ) -> list[Frame]:
         """The rows of an input by partition."""
         rows = self._rows(entry, come, outputs)
@@ -142,12 +144,10 @@ class Partitioned:
             places = pl.Series(partition_of(values, types, self.partitions))  # type: ignore[arg-type]
         return [self._needed(entry, rows.filter(places == p)) for p in range(self.partitions)]
 
-    def _rows(
-        self, entry: StageInput, come: Mapping[str, Frame], outputs: Mapping[tuple[int, int], list[Frame]]
-    ) -> Frame:
+    def _rows(self, entry: Input, come: Mapping[str, Frame], outputs: Mapping[str, list[Frame]]) -> Frame:
         origin = entry.origin
         if not isinstance(origin, SourceRows):
-            rows = pl.concat(outputs[origin.stage, origin.output])
+            rows = pl.concat(outputs[origin.operator])
             if origin.expressions is None:
                 return rows
             return ProjectKernel(origin.given, origin.expressions, entry.schema, self.functions).apply([rows])
@@ -161,7 +161,7 @@ class Partitioned:
             rows = FilterKernel(origin.scan.schema, predicate).apply([rows])
         return ProjectKernel(origin.scan.schema, origin.expressions, entry.schema).apply([rows])
 
-    def _needed(self, entry: StageInput, rows: Frame) -> Frame:
+    def _needed(self, entry: Input, rows: Frame) -> Frame:
         absent = [i for i in range(len(entry.schema)) if i not in entry.needed]
         return rows.with_columns(
             pl.lit(None, dtype=dtype(entry.schema[i].type)).alias(f"c{i}") for i in absent

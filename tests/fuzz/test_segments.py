@@ -9,6 +9,7 @@ import pytest
 
 from tests.fuzz.generation import Generator
 from tests.fuzz.kernel_runs import difference, frames
+from tidegate.exchange.messages import Log
 from tidegate.kernels.rows import to_rows
 from tidegate.language.binder import bind
 from tidegate.language.dialect import parse
@@ -19,7 +20,7 @@ from tidegate.time import MAX, MIN
 from tidegate.worker import segments
 from tidegate.worker import tasks as worker
 from tidegate.worker.segments import WAITING, level_of
-from tidegate.worker.tasks import Epoch, Log, PackedPlan
+from tidegate.worker.tasks import Epoch, PackedPlan
 
 
 @pytest.mark.parametrize("spare", [200_000, 0])
@@ -51,7 +52,7 @@ def test_merged_segments_stand_for_the_same_state(
                 for e, v in zip(to_rows(out, plan.schema), out.select("ts", "te", "n").rows(), strict=True)
             ]
             epoch = Epoch(PackedPlan("", b""), 1, number, since, upto, storage, {}, True, False, 1)
-            log = worker._save(epoch, "q.0@0", 0, log, {**states, WAITING: {}})
+            log = worker._save(epoch, "1@0", 0, log, {**states, WAITING: {}})
             assert len(log.segments) <= 3 * segments.BASE
             named.update(log.segments)
             written = {f"state/{name}" for name in storage.names("state")}

@@ -49,8 +49,10 @@ def rules(plan: Node, **keys: str | None) -> dict[str, Rule]:
         for s in (A, B)
         if s.name in keys
     }
-    found = table_rules(compile_plan(plan), leaves)
-    return {f"{step.split(':')[1]}.{name}": r for step, of in found.items() for name, r in of.items()}
+    program = compile_plan(plan)
+    names = {o.id: o.name for o in program.operators}
+    found = table_rules(program, leaves)
+    return {f"{names[id_]}.{name}": r for id_, of in found.items() for name, r in of.items()}
 
 
 def key(rule: Rule) -> str:

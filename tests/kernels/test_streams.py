@@ -26,7 +26,7 @@ from tidegate.algebra.operators import (
 )  # fmt: skip
 from tidegate.algebra.windows import TimeWindow
 from tidegate.errors import Diagnostic
-from tidegate.physical.lowering import compile_plan, compile_plans
+from tidegate.physical.lowering import compile_plan
 from tidegate.reference.snapshots import Reference, Validity
 from tidegate.time import MAX, MIN
 from tidegate.types import INT, Field
@@ -145,23 +145,11 @@ def test_equal_parts_of_a_plan_are_computed_once(tools):
     part = Distinct(Filter(tools.scan("L"), sqlglot.parse_one("c0 > 0")))
     again = Distinct(Filter(tools.scan("L"), sqlglot.parse_one("c0 > 0")))
     program = compile_plan(UnionAll(part, again))
-    assert [s.id for s in program.steps] == ["0:Filter", "1:Sweep", "2:Union"]
-    assert program.steps[-1].inputs == ("1:Sweep", "1:Sweep")
+    assert [o.name for o in program.operators] == ["Filter", "Sweep", "Union"]
+    _, sweep, union = program.operators
+    assert union.inputs == (sweep.id, sweep.id)
     result = tools.play(UnionAll(part, again), {"L": tools.frame([((1, "p"), 0, 5, 3)])}, [2, MAX])
     assert [tools.bag(result, t)[(1, "p")] for t in (0, 4, 5)] == [2, 2, 0]
-
-
-def test_a_part_of_a_plan_takes_chunks_for_its_leaves(tools):
-    below = Filter(tools.scan("L"), sqlglot.parse_one("c0 > 0"))
-    distinct = Distinct(below)
-    changes = Istream(distinct)
-    program = compile_plans([distinct, changes], leaves={below: "upstream"})
-    assert [(leaf.name, leaf.node) for leaf in program.leaves] == [("upstream", below)]
-    assert program.scans == ()
-    chunk = tools.frame([((1, "p"), 0, 5, 2)])
-    _, (first, second) = program.step_all(program.initial(), {"upstream": chunk}, MAX)
-    assert first.rows() == [(1, "p", 0, 5, 1)]
-    assert second.rows() == [(1, "p", 0, 1, 1)]
 
 
 def test_ids_depend_on_the_plan_only(tools):
@@ -172,5 +160,5 @@ def test_ids_depend_on_the_plan_only(tools):
         return Distinct(join)
 
     first, second = compile_plan(plan()), compile_plan(plan())
-    assert [s.id for s in first.steps] == [s.id for s in second.steps]
+    assert [o.id for o in first.operators] == [o.id for o in second.operators]
     assert list(first.initial()) == list(second.initial())

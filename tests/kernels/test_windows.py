@@ -100,8 +100,8 @@ def test_arrival_order_travels_through_filter_and_project(tools):
     kept = Filter(scan, sqlglot.parse_one("c0 > 0"))
     mapped = Project(kept, (sqlglot.parse_one("c1"), sqlglot.parse_one("c0")), tuple(reversed(scan.schema)))
     plan = Window(mapped, RowWindow(2))
-    assert [leaf.seq for leaf in compile_plan(plan).scans] == [True]
-    assert [leaf.seq for leaf in compile_plan(Window(mapped, TimeWindow(3))).scans] == [False]
+    assert [leaf.seq for leaf in compile_plan(plan).leaves] == [True]
+    assert [leaf.seq for leaf in compile_plan(Window(mapped, TimeWindow(3))).leaves] == [False]
     result = tools.play(plan, {"L": tools.raw(rows)}, [MAX])
     assert tools.bag(result, 5) == Counter({("q", 1): 1, ("p", 1): 1})
 

@@ -101,7 +101,7 @@ def test_anomalies_are_those_of_the_definition(s, data):
     plan = Modify(SCAN, (0,), 2)
     expected = anomalies(Reference({"S": Arrivals(s)}), plan)
     program = compile_plan(plan)
-    ((id_, kernel),) = [(x.id, x.kernel) for x in program.steps]
+    ((id_, kernel),) = [(x.id, x.kernel) for x in program.operators]
     assert isinstance(kernel, ModifyKernel)
     rows, states, found, since = TOOLS.raw(s, SCHEMA), program.initial(), [], -100
     for upto in data.draw(epochs):

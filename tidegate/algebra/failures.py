@@ -20,11 +20,7 @@ _SUSPECTS: dict[str, tuple[type[exp.Expression], ...]] = {
 
 def suspect(plan: op.Node, condition: str) -> tuple[int, int] | None:
     """Where the only expression stands that can have failed so; None if there are several."""
-    expressions = [
-        e
-        for n in plan.walk()
-        for e in (n.expressions if isinstance(n, op.Project) else [getattr(n, "predicate", None)])
-    ]
     kinds = _SUSPECTS.get(condition, ())
-    found = {span_of(part) for e in expressions if e is not None and kinds for part in e.find_all(*kinds)}
+    expressions = [e for n in plan.walk() if kinds for e in n.held_expressions]
+    found = {span_of(part) for e in expressions for part in e.find_all(*kinds)}
     return found.pop() if len(found) == 1 else None

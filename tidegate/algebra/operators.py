@@ -8,8 +8,8 @@ values, and sharing is a dictionary look-up. What an operator means is in `refer
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -39,11 +39,38 @@ class Node:
         assert len(names) == len(inputs), (names, inputs)
         return replace(self, **dict(zip(names, inputs, strict=True)))
 
+    @property
+    def held_expressions(self) -> tuple[exp.Expression, ...]:
+        """The scalar expressions of this operator itself."""
+        found: list[exp.Expression] = []
+        for f in fields(self):
+            value = getattr(self, f.name)
+            found += [e for e in (value if isinstance(value, tuple) else (value,)) if _is_scalar(e)]
+        return tuple(found)
+
+    def map_expressions(self, change: Callable[[exp.Expression], exp.Expression]) -> Any:
+        """The same operator with each of its scalar expressions replaced."""
+        changed: dict[str, Any] = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if _is_scalar(value):
+                changed[f.name] = change(value)
+            elif isinstance(value, tuple) and any(map(_is_scalar, value)):
+                changed[f.name] = tuple(change(e) if _is_scalar(e) else e for e in value)
+        return replace(self, **changed) if changed else self
+
     def walk(self) -> Iterator[Node]:
-        """Every operator of the plan, inputs first; a shared one comes as often as it is used."""
-        for node in self.inputs:
-            yield from node.walk()
-        yield self
+        """Every operator of the plan once, inputs first, however often it is used."""
+        seen: set[int] = set()
+        todo: list[tuple[Node, bool]] = [(self, False)]
+        while todo:
+            node, entered = todo.pop()
+            if entered:
+                yield node
+            elif id(node) not in seen:
+                seen.add(id(node))
+                todo.append((node, True))
+                todo += [(i, False) for i in reversed(node.inputs)]
 
     @cached_property
     def _hash(self) -> int:
@@ -51,6 +78,14 @@ class Node:
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what was computed on the way: a hash means nothing in another process."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def _is_scalar(value: object) -> bool:
+    return isinstance(value, exp.Expression)
 
 
 @dataclass(frozen=True)
@@ -305,7 +340,7 @@ class SingleRow(Node):
 
     input: Node
     partition_by: tuple[int, ...] = ()
-    position: tuple[int, int] = (0, 0)
+    position: tuple[int, int] = field(default=(0, 0), compare=False)
 
     @cached_property
     def schema(self) -> Schema:

@@ -3,7 +3,7 @@
 Spark exchanges rows: each is taken out of its columns, copied into a shuffle file by itself, and put back into columns.
 What leaves a kernel is columns already, so it travels as **blocks**: one binary value holds the rows of one lane for one
 partition, and the exchange carries few large rows instead of many small ones. The partition is the one that Spark's `hash`
-gives, so a stage may read some lanes as blocks and others as rows of Spark.
+gives, so a wave may read some lanes as blocks and others as rows of Spark.
 
 Where all tasks run on one machine, a large block is a file, and only its name travels: the task that gets it maps the file
 into its memory, and no byte of it passes through the JVM.

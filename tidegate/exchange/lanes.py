@@ -1,9 +1,9 @@
-"""The rows between two waves of stages: one tagged union per exchange, so that an epoch is one linear job.
+"""The rows between two waves of operators: one tagged union per exchange, so that an epoch is one linear job.
 
-All stages of a wave run in the same tasks. What they read travels as **lanes**: a lane is one input of one stage, numbered
+All operators of a wave run in the same tasks. What they read travels as **lanes**: a lane is one input, numbered
 over the whole plan. A row of the union carries its lane, its validity, and the lane's columns in **slots** that lanes share
 by type, so that a column costs what it holds. Rows that come out of a Python task travel as `blocks` instead, many in one
-row of the union. Because the job is a line and not a tree, a stage whose rows are read twice still runs once.
+row of the union. Because the job is a line and not a tree, an operator whose rows are read twice still runs once.
 Lane -1 carries messages to the driver (`meta`) and rows that cannot be used.
 """
 
@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from tidegate.exchange.blocks import key_types
-from tidegate.physical.stages import SourceRows, Stage, StageInput, StageRows
+from tidegate.physical.plan import Input, OperatorRows, Plan, SourceRows
 from tidegate.scalars.expressions import index_of, references, substitute
 from tidegate.spark.values import ddl
 from tidegate.time import MAX, MIN
@@ -28,11 +28,10 @@ MESSAGE = -1
 
 @dataclass(frozen=True)
 class Lane:
-    """One input of one stage under way: emitted by wave `born` (0: a source), consumed by `wave`."""
+    """One input under way: emitted by wave `born` (0: a source), consumed by `wave`."""
 
     number: int
-    stage: int
-    input: StageInput
+    input: Input
     born: int
     wave: int
     columns: tuple[int, ...]
@@ -40,15 +39,15 @@ class Lane:
     time_columns: tuple[int, ...]
     """Positions that equal the row's time and are made from `ts` on arrival."""
     given: tuple[int, ...] = ()
-    """The columns that the stage before emits, where Spark makes the travelling ones of them."""
+    """The columns that the operator before emits, where Spark makes the travelling ones of them."""
     block: bool = False
-    """Rows travel as blocks: they come from a stage, and where they go can be told without Spark."""
+    """Rows travel as blocks: they come from an operator, and where they go can be told without Spark."""
 
     @property
-    def made(self) -> StageRows | None:
+    def made(self) -> OperatorRows | None:
         """Where Spark maps the rows on their way: what it makes of them."""
         origin = self.input.origin
-        return origin if isinstance(origin, StageRows) and origin.expressions is not None else None
+        return origin if isinstance(origin, OperatorRows) and origin.expressions is not None else None
 
 
 @dataclass(frozen=True)
@@ -89,34 +88,30 @@ class Boundary:
         return tuple(lane for lane in self.lanes if lane.wave == self.wave)
 
 
-def lanes_of(stages: Sequence[Stage], first: int = 0) -> tuple[Lane, ...]:
-    """The lanes of a plan, numbered from `first`."""
-    lanes: list[Lane] = []
-    for stage in stages:
-        for entry in stage.inputs:
-            origin = entry.origin
-            times: tuple[int, ...] = ()
-            if isinstance(origin, SourceRows):
-                born = 0
-                if origin.scan is not None and origin.scan.schema and origin.scan.schema[-1].hidden:
-                    last = len(origin.scan.schema) - 1
-                    times = tuple(j for j in entry.needed if index_of(origin.expressions[j]) == last)
-            else:
-                born = stages[origin.stage].wave
-            moving = tuple(sorted(entry.needed - set(times)))
-            given: tuple[int, ...] = ()
-            if isinstance(origin, StageRows) and origin.expressions is not None:
-                made = origin.expressions
-                given = tuple(sorted({c for i in moving for c in references(made[i])}))
-            block = (
-                isinstance(origin, StageRows)
-                and origin.expressions is None
-                and key_types(entry.key or (), entry.schema) is not None
-            )
-            lanes.append(
-                Lane(first + len(lanes), stage.number, entry, born, stage.wave, moving, times, given, block)
-            )
-    return tuple(lanes)
+def lanes_of(plan: Plan) -> tuple[Lane, ...]:
+    """The lanes of a plan."""
+    return tuple(_lane(number, entry, plan) for number, entry in enumerate(plan.inputs.values()))
+
+
+def _lane(number: int, entry: Input, plan: Plan) -> Lane:
+    origin = entry.origin
+    wave = plan.waves[entry.id]
+    if isinstance(origin, SourceRows):
+        times = _times(entry, origin)
+        return Lane(number, entry, 0, wave, tuple(sorted(entry.needed - set(times))), times)
+    moving = tuple(sorted(entry.needed))
+    made = origin.expressions
+    given = () if made is None else tuple(sorted({c for i in moving for c in references(made[i])}))
+    block = made is None and key_types(entry.key or (), entry.schema) is not None
+    return Lane(number, entry, plan.waves[origin.operator], wave, moving, (), given, block)
+
+
+def _times(entry: Input, origin: SourceRows) -> tuple[int, ...]:
+    """The columns that are the time of the row."""
+    if origin.scan is None or not origin.scan.schema or not origin.scan.schema[-1].hidden:
+        return ()
+    last = len(origin.scan.schema) - 1
+    return tuple(j for j in entry.needed if index_of(origin.expressions[j]) == last)
 
 
 def boundaries(lanes: Sequence[Lane]) -> tuple[Boundary, ...]:
@@ -164,7 +159,7 @@ def _boundary(wave: int, lanes: Sequence[Lane]) -> Boundary:
     )
 
 
-def _expressions(made: StageRows) -> tuple[exp.Expression, ...]:
+def _expressions(made: OperatorRows) -> tuple[exp.Expression, ...]:
     assert made.expressions is not None
     return made.expressions
 
@@ -220,7 +215,7 @@ def enter(
         tagged = frame.selectExpr("*", *positions, f"explode({every}) AS lane")
     source = _case("source", {f.tag: _text(f.name) for f in feeds})
     message = (
-        f"to_json(named_struct('kind', 'refused', 'source', {source}, 'reason', {reason}, 'raw', {raw}))"
+        f"to_json(named_struct('kind', 'Refused', 'source', {source}, 'reason', {reason}, 'raw', {raw}))"
     )
     values = {"lane": "lane", "meta": f"CASE WHEN lane = {MESSAGE} THEN {message} END", "ts": ts, "te": te}
     values |= {"n": "1L", "o0": "o0", "o1": "o1", "o2": "position"}
@@ -274,7 +269,7 @@ def tick(spark: SparkSession, boundary: Boundary, partitions: int) -> DataFrame:
 
 
 def hand_over(frame: DataFrame, boundary: Boundary, partitions: int) -> DataFrame:
-    """Rows that a wave emitted, each with what Spark makes of it and with the partition of its next stage."""
+    """Rows that a wave emitted, each with what Spark makes of it and with the partition where it is read next."""
     fresh = [x for x in boundary.lanes if x.born == boundary.wave - 1 and x.born > 0 and not x.block]
     frame = _mapped(frame, fresh, boundary)
     places = {}

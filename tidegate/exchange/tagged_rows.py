@@ -11,13 +11,11 @@ import pyarrow as pa
 
 from tidegate.exchange.blocks import pack_rows, partitions_of, scatter, unpack_rows
 from tidegate.exchange.lanes import MESSAGE, Boundary, Lane
+from tidegate.exchange.messages import Message, decode, encode
 from tidegate.kernels.rows import Frame, empty_chunk, from_arrow, payload_types, to_arrow
 from tidegate.spark.values import arrow_type
 from tidegate.storage import Storage
 from tidegate.types import Schema
-
-REFUSED = '{"kind":"refused"'
-"""How the message of a row begins that was refused on entry."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +27,11 @@ class Sender:
     files: Storage | None = None
 
 
-def messages_in(rows: pa.Table | None) -> tuple[list[str], list[str]]:
+def messages_in(rows: pa.Table | None) -> list[Message]:
     """Messages of earlier waves, and rows refused on entry."""
     if rows is None or rows.column("meta").null_count == rows.num_rows:
-        return [], []
-    texts = rows.column("meta").drop_null().to_pylist()
-    refused = [t for t in texts if t.startswith(REFUSED)]
-    return [t for t in texts if not t.startswith(REFUSED)], refused
+        return []
+    return [decode(text) for text in rows.column("meta").drop_null().to_pylist()]
 
 
 def by_lane(rows: pa.Table | None) -> dict[int, pa.Table]:
@@ -129,7 +125,7 @@ def _arrow_types(boundary: Boundary) -> dict[str, pa.DataType]:
 
 
 def emitted(chunk: Frame, lane: Lane, after: Boundary, sender: Sender) -> Iterator[pa.RecordBatch]:
-    """A stage's output for a lane of the next union."""
+    """An operator's rows for a lane of the next union."""
     if not chunk.height:
         return
     if lane.block:
@@ -169,7 +165,7 @@ def sent(
 
 
 def passed_on(rows: pa.Table, lane: Lane, boundary: Boundary, after: Boundary) -> Iterator[pa.RecordBatch]:
-    """Rows of a stage further on, moved to the slots of the next union."""
+    """Rows that are read further on, moved to the slots of the next union."""
     names = ("block", "ts", "te", "n", "o0", "o1", "o2", "p")
     values = {n: rows.column(n) for n in names if n in rows.column_names}
     if not lane.block:
@@ -180,12 +176,14 @@ def passed_on(rows: pa.Table, lane: Lane, boundary: Boundary, after: Boundary) -
     yield from _batches(values, lane.number, rows.num_rows, after)
 
 
-def told(messages: Sequence[str], after: Boundary) -> Iterator[pa.RecordBatch]:
-    """Messages to the driver, by way of the next union."""
-    values = {
-        "meta": pa.chunked_array([pa.array(messages, pa.string())]),
-        "p": pa.chunked_array([pa.repeat(pa.scalar(0, pa.int32()), len(messages))]),
-    }
+def told(messages: Sequence[Message], after: Boundary | None) -> Iterator[pa.RecordBatch]:
+    """Messages to the driver: by way of the next union, or from the last wave."""
+    texts = pa.array([encode(m) for m in messages], pa.string())
+    if after is None:
+        yield pa.RecordBatch.from_arrays([texts], names=["meta"])
+        return
+    nowhere = pa.repeat(pa.scalar(0, pa.int32()), len(messages))
+    values = {"meta": pa.chunked_array([texts]), "p": pa.chunked_array([nowhere])}
     yield from _batches(values, MESSAGE, len(messages), after)
 
 
@@ -215,8 +213,3 @@ def _as(column: Any, wanted: pa.DataType) -> Any:
     entries = pairs.values
     made = pa.MapArray.from_arrays(pairs.offsets, entries.field("key"), entries.field("value"))
     return pa.chunked_array([pa.array(made.to_pylist(), wanted) if pairs.null_count else made])
-
-
-def last_messages(messages: Sequence[str]) -> pa.RecordBatch:
-    """Messages to the driver from the last wave."""
-    return pa.RecordBatch.from_arrays([pa.array(messages, pa.string())], names=["meta"])

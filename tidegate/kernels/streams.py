@@ -158,7 +158,7 @@ class SingleRowKernel:
 
     schema: Schema
     partition_by: tuple[int, ...] = ()
-    position: tuple[int, int] = (0, 0)
+    position: tuple[int, int] = field(default=(0, 0), compare=False)
 
     @property
     def _sweep(self) -> SweepKernel:

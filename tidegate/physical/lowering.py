@@ -1,21 +1,24 @@
-"""Plans as programs of kernels: a graph in which equal sub-plans are computed once.
+"""From logical operators to physical ones: kernels that are identified by what they compute.
 
-A program is pure: `step(states, scans, upto)` gives new states and the outputs' chunks of the epoch that ends before
-`upto`. It may stand for a whole plan or for a part of one, whose leaves are other operators' chunks.
+A logical operator becomes one or several kernels, and this is the only place where one variant is chosen among several. Equal
+kernels over equal inputs are one operator, whichever queries they come from (`identity`). A program is a set of operators that
+run back to back, and it is pure: `step_all(states, chunks, upto)` gives new states and the outputs' rows of the epoch that ends
+before `upto`. It may stand for a whole plan or for a part of one, whose leaves are fed with other operators' rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
+from sqlglot import exp
 
 from tidegate.algebra import operators as op
 from tidegate.algebra.sequences import Periodic, SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow
-from tidegate.errors import internal
+from tidegate.errors import Diagnostic, internal
 from tidegate.kernels.endpoints import AlignKernel, SplitKernel, TimeWindowKernel
 from tidegate.kernels.expressions import Functions
 from tidegate.kernels.join import EquiKey, JoinKernel, split_predicate
@@ -25,7 +28,6 @@ from tidegate.kernels.rows import (
     Kernel,
     Layout,
     State,
-    columns,
     empty_chunk,
     restore,
     table,
@@ -49,6 +51,9 @@ from tidegate.kernels.streams import ChangesKernel, SingleRowKernel
 from tidegate.kernels.sweep import SweepKernel
 from tidegate.kernels.windows import RowWindowKernel, TimeEveryRowsKernel
 from tidegate.physical import sync_lowering
+from tidegate.physical.flow import Bound, Rows, flow
+from tidegate.physical.identity import Identity, identity_of
+from tidegate.physical.spark_columns import called_names
 from tidegate.scalars.expressions import ref
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
 from tidegate.time import MAX, MIN
@@ -59,45 +64,52 @@ States = Mapping[str, State]
 
 @dataclass(frozen=True)
 class Leaf:
-    """What a program is fed under a name: a scan's chunks or another operator's; `seq`: with arrival order."""
+    """What a program is fed under a name: a scan's rows or another operator's; `seq`: with their order of arrival."""
 
-    id: str
+    id: Identity
     name: str
-    node: op.Node
+    schema: Schema
     seq: bool
+    rows: Rows
 
 
 @dataclass(frozen=True)
-class Step:
-    """A kernel and the ids of what it reads."""
+class Operator:
+    """A physical operator: a kernel over what others give, and what was decided about it."""
 
-    id: str
+    id: Identity
     kernel: Kernel
-    inputs: tuple[str, ...]
+    inputs: tuple[Identity, ...]
+    part_of: str
+    """The logical operator that it computes, or a part of it."""
+    why: str
+    """Where there was a choice: why it is this kernel."""
+    rows: Rows
+    """The rows that it emits."""
+    state: Bound
+    """What bounds its state."""
+
+    @property
+    def name(self) -> str:
+        return type(self.kernel).__name__.removesuffix("Kernel")
 
 
 @dataclass(frozen=True)
 class Program:
-    """Kernels in an order in which each comes after its inputs. Ids depend on the plan only."""
+    """Operators in an order in which each comes after its inputs."""
 
     leaves: tuple[Leaf, ...]
-    steps: tuple[Step, ...]
-    outputs: tuple[str, ...]
-    schemas: tuple[Schema, ...]
-
-    @property
-    def scans(self) -> tuple[Leaf, ...]:
-        """The leaves that are registered streams or tables."""
-        return tuple(leaf for leaf in self.leaves if isinstance(leaf.node, op.Scan))
+    operators: tuple[Operator, ...]
+    outputs: tuple[Identity, ...]
 
     @property
     def layouts(self) -> dict[str, Mapping[str, Layout]]:
-        """Which state tables there are, by step."""
-        return {s.id: s.kernel.layout for s in self.steps if s.kernel.layout}
+        """Which state tables there are, by operator."""
+        return {o.id: o.kernel.layout for o in self.operators if o.kernel.layout}
 
     def initial(self) -> dict[str, State]:
-        """The states before any row; steps without state are left out."""
-        return {s.id: s.kernel.initial() for s in self.steps if s.kernel.layout}
+        """The states before any row; operators without state are left out."""
+        return {o.id: o.kernel.initial() for o in self.operators if o.kernel.layout}
 
     def restore(self, logs: Mapping[str, Mapping[str, Sequence[Frame]]], upto: int) -> dict[str, State]:
         """The states that the logs of all epochs before `upto` stand for."""
@@ -120,29 +132,30 @@ class Program:
         uses = self._uses()
         for leaf in self.leaves:
             chunk = chunks.get(leaf.name)
-            schema = leaf.node.schema
+            schema = leaf.schema
             if chunk is None:
                 chunk = empty_chunk(schema)
                 chunk = chunk.with_columns(seq=pl.lit(0, dtype=pl.Int64)) if leaf.seq else chunk
             results[leaf.id] = scanned(chunk, schema, leaf.seq)
-        for step in self.steps:
-            state, out = step.kernel.step(states.get(step.id, {}), [results[i] for i in step.inputs], upto)
-            results[step.id] = out
-            if step.kernel.layout:
-                after[step.id] = state
-            for i in step.inputs:
+        for operator in self.operators:
+            chunks_in = [results[i] for i in operator.inputs]
+            try:
+                state, out = operator.kernel.step(states.get(operator.id, {}), chunks_in, upto)
+            except Diagnostic as problem:
+                problem.operator = operator.id
+                raise
+            results[operator.id] = out
+            if operator.kernel.layout:
+                after[operator.id] = state
+            for i in operator.inputs:
                 uses[i] -= 1
                 if not uses[i]:
                     del results[i]
-        chunks_out = [
-            results[o].select(*columns(len(s)), *VALIDITY)
-            for o, s in zip(self.outputs, self.schemas, strict=True)
-        ]
-        return after, tuple(chunks_out)
+        return after, tuple(_emitted(results[o]) for o in self.outputs)
 
-    def _uses(self) -> dict[str, int]:
-        uses = dict.fromkeys([*(x.id for x in self.leaves), *(s.id for s in self.steps)], 0)
-        for i in [*self.outputs, *(i for s in self.steps for i in s.inputs)]:
+    def _uses(self) -> dict[Identity, int]:
+        uses = dict.fromkeys([*(x.id for x in self.leaves), *(o.id for o in self.operators)], 0)
+        for i in [*self.outputs, *(i for o in self.operators for i in o.inputs)]:
             uses[i] += 1
         return uses
 
@@ -152,24 +165,25 @@ class Program:
         return after, out
 
 
-def compile_plan(
-    root: op.Node, functions: Functions | None = None, leaves: Mapping[op.Node, str] | None = None
-) -> Program:
-    """The program of a plan; `leaves` names the operators beneath which nothing is computed here."""
-    return compile_plans([root], functions, leaves)
+def rows_of_scan(scan: op.Scan) -> Rows:
+    """Instants of a raw stream, rows that bring their validity, or those of a table, which has no time."""
+    if not scan.relation:
+        return Rows("instants", Bound.TIME)
+    timed = bool(scan.fields) and scan.fields[-1].hidden
+    return Rows("intervals", Bound.TIME if timed else Bound.TABLE)
 
 
-def compile_plans(
-    roots: Sequence[op.Node], functions: Functions | None = None, leaves: Mapping[op.Node, str] | None = None
-) -> Program:
-    """One program with an output for each root."""
-    given = functions or {}
-    scalars = {name: f for name, f in given.items() if isinstance(f, ScalarFunction)}
-    aggregates = {name: f for name, f in given.items() if isinstance(f, AggregateFunction)}
-    lowering = _Lowering(scalars, aggregates, leaves or {})
-    outputs = tuple(lowering.id_of(r) for r in roots)
-    feeds = [Leaf(id_, name, node, node in lowering.ordered) for node, (id_, name) in lowering.feeds.items()]
-    return Program(tuple(feeds), tuple(lowering.steps), outputs, tuple(r.schema for r in roots))
+def _emitted(rows: Frame) -> Frame:
+    """Rows as they leave a program: the order of arrival stays inside."""
+    payload = [c for c in rows.columns if c not in VALIDITY and c != "seq"]
+    return rows.select(*payload, *VALIDITY)
+
+
+def compile_plan(root: op.Node, functions: Functions | None = None) -> Program:
+    """The program of a whole plan, whose leaves are its scans."""
+    lowering = Lowering(functions or {})
+    output = lowering.id_of(root)
+    return Program(tuple(lowering.leaves.values()), tuple(lowering.operators.values()), (output,))
 
 
 def is_raw_chain(node: op.Node) -> bool:
@@ -180,140 +194,160 @@ def is_raw_chain(node: op.Node) -> bool:
 
 
 @dataclass
-class _Lowering:
-    functions: Functions
-    aggregates: Mapping[str, AggregateFunction]
-    leaves: Mapping[op.Node, str]
-    feeds: dict[op.Node, tuple[str, str]] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
-    ordered: set[op.Node] = field(default_factory=set)
-    _by_node: dict[op.Node, str] = field(default_factory=dict)
-    _by_kernel: dict[tuple[object, ...], str] = field(default_factory=dict)
+class Lowering:
+    """Operators under construction. `feeds` says of scans that stand for rows of elsewhere what they are; others are streams."""
 
-    def id_of(self, node: op.Node) -> str:
+    functions: Mapping[str, ScalarFunction | AggregateFunction]
+    feeds: Mapping[str, Feed] = field(default_factory=dict)
+    leaves: dict[Identity, Leaf] = field(default_factory=dict)
+    operators: dict[Identity, Operator] = field(default_factory=dict)
+    _by_node: dict[op.Node, Identity] = field(default_factory=dict)
+
+    def id_of(self, node: op.Node) -> Identity:
+        """The operator or leaf that computes a node."""
         if node not in self._by_node:
-            self._by_node[node] = self._lower(node)
+            if isinstance(node, op.Scan):
+                self._by_node[node] = self._leaf(node)
+            elif type(node) in _RULES:
+                self._by_node[node] = _RULES[type(node)](self, node)
+            else:
+                raise internal(f"no kernel for {type(node).__name__}")
         return self._by_node[node]
 
-    def _lower(self, node: op.Node) -> str:
-        if node in self.leaves:
-            return self._feed(node, self.leaves[node])
-        if isinstance(node, op.Scan):
-            return self._feed(node, node.name)
-        rule = _RULES.get(type(node))
-        if rule is None:
-            raise internal(f"no kernel for {type(node).__name__}")
-        return rule(self, node)
+    def _leaf(self, scan: op.Scan) -> Identity:
+        given = Feed(identity_of("scan", scan), rows_of_scan(scan))
+        feed = self.feeds.get(scan.name, given)
+        if any(leaf.name == scan.name and leaf.id != feed.id for leaf in self.leaves.values()):
+            raise internal(f"two leaves are named {scan.name!r}")
+        self.leaves.setdefault(feed.id, Leaf(feed.id, scan.name, scan.schema, feed.ordered, feed.rows))
+        return feed.id
 
-    def _feed(self, node: op.Node, name: str) -> str:
-        id_ = f"leaf:{name}"
-        if any(name == other for _, other in self.feeds.values()):
-            raise internal(f"two leaves are named {name!r}")
-        self.feeds[node] = (id_, name)
+    def rows_of(self, id_: Identity) -> Rows:
+        """What is known of the rows of an operator or a leaf."""
+        return self.leaves[id_].rows if id_ in self.leaves else self.operators[id_].rows
+
+    def add(self, node: op.Node, kernel: Kernel, *inputs: Identity, why: str = "") -> Identity:
+        """The operator that applies a kernel, for a node; one is enough for equal kernels over equal inputs."""
+        called = getattr(kernel, "functions", {})
+        id_ = identity_of(type(kernel).__name__, kernel, called, inputs)
+        if id_ not in self.operators:
+            rows, state = flow(kernel, [self.rows_of(i) for i in inputs])
+            self.operators[id_] = Operator(id_, kernel, inputs, type(node).__name__, why, rows, state)
         return id_
 
-    def add(self, kernel: Kernel, *inputs: str, like: op.Node | None = None) -> str:
-        """The step that applies the kernel; one is enough for equal kernels (or nodes, `like`) over equal inputs."""
-        key = (like or kernel, inputs)
-        if key not in self._by_kernel:
-            name = type(kernel).__name__.removesuffix("Kernel")
-            self._by_kernel[key] = f"{len(self.steps)}:{name}"
-            self.steps.append(Step(self._by_kernel[key], kernel, inputs))
-        return self._by_kernel[key]
+    def called(self, *expressions: exp.Expression | None) -> Functions:
+        """The user's functions that some expressions call."""
+        names = {name.lower(): name for name in self.functions}
+        found = {n for e in expressions if e is not None and names for n in called_names(e) if n in names}
+        chosen = {names[n]: self.functions[names[n]] for n in sorted(found)}
+        return {name: f for name, f in chosen.items() if isinstance(f, ScalarFunction)}
 
     def need_order(self, node: op.Node) -> None:
         """The raw stream beneath must come with its order of arrival."""
-        while node not in self.feeds:
+        while not isinstance(node, op.Scan):
             (node,) = node.inputs
-        self.ordered.add(node)
+        id_ = self._leaf(node)
+        self.leaves[id_] = replace(self.leaves[id_], seq=True)
 
 
-def _filter(low: _Lowering, node: op.Filter) -> str:
-    return low.add(FilterKernel(node.schema, node.predicate, low.functions), low.id_of(node.input))
+@dataclass(frozen=True)
+class Feed:
+    """What stands behind a leaf: rows of an exchange."""
+
+    id: Identity
+    rows: Rows
+    ordered: bool = False
 
 
-def _project(low: _Lowering, node: op.Project) -> str:
-    kernel = ProjectKernel(node.input.schema, node.expressions, node.fields, low.functions)
-    return low.add(kernel, low.id_of(node.input))
+def _filter(low: Lowering, node: op.Filter) -> Identity:
+    kernel = FilterKernel(node.schema, node.predicate, low.called(node.predicate))
+    return low.add(node, kernel, low.id_of(node.input))
 
 
-def _union(low: _Lowering, node: op.UnionAll) -> str:
-    return low.add(UnionKernel(node.schema), low.id_of(node.left), low.id_of(node.right))
+def _project(low: Lowering, node: op.Project) -> Identity:
+    kernel = ProjectKernel(node.input.schema, node.expressions, node.fields, low.called(*node.expressions))
+    return low.add(node, kernel, low.id_of(node.input))
 
 
-def _distinct(low: _Lowering, node: op.Distinct) -> str:
-    return low.add(SweepKernel("distinct", node.schema), low.id_of(node.input))
+def _union(low: Lowering, node: op.UnionAll) -> Identity:
+    return low.add(node, UnionKernel(node.schema), low.id_of(node.left), low.id_of(node.right))
 
 
-def _set_operation(name: str) -> Callable[[_Lowering, op.Except | op.Intersect], str]:
-    def rule(low: _Lowering, node: op.Except | op.Intersect) -> str:
+def _distinct(low: Lowering, node: op.Distinct) -> Identity:
+    return low.add(node, SweepKernel("distinct", node.schema), low.id_of(node.input))
+
+
+def _set_operation(name: str) -> Callable[[Lowering, op.Except | op.Intersect], Identity]:
+    def rule(low: Lowering, node: op.Except | op.Intersect) -> Identity:
         kernel = SweepKernel(f"{name} all" if node.all else name, node.schema)
-        return low.add(kernel, low.id_of(node.left), low.id_of(node.right))
+        return low.add(node, kernel, low.id_of(node.left), low.id_of(node.right))
 
     return rule
 
 
-def _join(low: _Lowering, node: op.Join) -> str:
+def _join(low: Lowering, node: op.Join) -> Identity:
     """Outer joins are the inner one and, padded with NULLs, the rows without a partner."""
     left, right = low.id_of(node.left), low.id_of(node.right)
     if node.kind in ("semi", "anti"):
         return _partnered(low, node, left, right, mirrored=False)
-    keys, residual = split_predicate(node, low.functions)
-    inner = JoinKernel(node.left.schema, node.right.schema, keys, residual, low.functions)
-    result = low.add(inner, left, right)
-    parts = [result]
+    parts = [_pairs(low, node, left, right)]
     width, total = len(node.left.schema), len(node.schema)
+    alone = op.Join(node.left, node.right, "anti", node.predicate)
     if node.kind in ("left", "full"):
-        alone = _partnered(
-            low, op.Join(node.left, node.right, "anti", node.predicate), left, right, mirrored=False
-        )
         positions: list[int | None] = [i if i < width else None for i in range(total)]
-        parts.append(low.add(ColumnsKernel(node.schema, tuple(positions)), alone))
+        without = _partnered(low, alone, left, right, mirrored=False)
+        parts.append(low.add(node, ColumnsKernel(node.schema, tuple(positions)), without))
     if node.kind in ("right", "full"):
-        alone = _partnered(
-            low, op.Join(node.left, node.right, "anti", node.predicate), left, right, mirrored=True
-        )
         positions = [None if i < width else i - width for i in range(total)]
-        parts.append(low.add(ColumnsKernel(node.schema, tuple(positions)), alone))
-    return low.add(UnionKernel(node.schema), *parts) if len(parts) > 1 else result
+        without = _partnered(low, alone, left, right, mirrored=True)
+        parts.append(low.add(node, ColumnsKernel(node.schema, tuple(positions)), without))
+    return low.add(node, UnionKernel(node.schema), *parts) if len(parts) > 1 else parts[0]
 
 
-def _partnered(low: _Lowering, node: op.Join, left: str, right: str, mirrored: bool) -> str:
+def _pairs(low: Lowering, node: op.Join, left: Identity, right: Identity) -> Identity:
+    keys, residual = split_predicate(node, low.called(node.predicate))
+    kernel = JoinKernel(node.left.schema, node.right.schema, keys, residual, low.called(node.predicate))
+    why = "rows meet by equal keys" if keys else "no equality to meet by: all pairs are compared"
+    return low.add(node, kernel, left, right, why=why)
+
+
+def _partnered(low: Lowering, node: op.Join, left: Identity, right: Identity, mirrored: bool) -> Identity:
     """The rows with (semi) or without (anti) a partner: of the left input, or mirrored of the right one.
 
     If equal keys are all that matters, each row meets at most one row of the partners' distinct keys: the join is the
     answer, and what it leaves over is the rest. Otherwise a sweep asks whether a row has any partner.
     """
-    keys, residual = split_predicate(node, low.functions)
+    keys, residual = split_predicate(node, low.called(node.predicate))
     mine, other = (right, left) if mirrored else (left, right)
     own = node.right.schema if mirrored else node.left.schema
     if residual is None:
         met = _reduced_join(low, node, keys, mine, other, mirrored)
-        return met if node.kind == "semi" else low.add(SubtractKernel(own), mine, met)
-    pairs = low.add(
-        JoinKernel(node.left.schema, node.right.schema, keys, residual, low.functions), left, right
-    )
+        return met if node.kind == "semi" else low.add(node, SubtractKernel(own), mine, met)
+    pairs = _pairs(low, node, left, right)
     offset = len(node.left.schema) if mirrored else 0
-    met = low.add(ColumnsKernel(own, tuple(range(offset, offset + len(own)))), pairs)
-    return low.add(SweepKernel(node.kind, own), mine, met)
+    met = low.add(node, ColumnsKernel(own, tuple(range(offset, offset + len(own)))), pairs)
+    why = "a condition beyond equal keys: each row asks whether it has any partner"
+    return low.add(node, SweepKernel(node.kind, own), mine, met, why=why)
 
 
 def _reduced_join(
-    low: _Lowering, node: op.Join, keys: tuple[EquiKey, ...], mine: str, other: str, mirrored: bool
-) -> str:
+    low: Lowering, node: op.Join, keys: tuple[EquiKey, ...], mine: Identity, other: Identity, mirrored: bool
+) -> Identity:
     own, theirs = node.left.schema, node.right.schema
     if mirrored:
         own, theirs = theirs, own
         keys = tuple(EquiKey(k.right, k.left, k.type, k.null_safe) for k in keys)
     fields = tuple(Field(f"k{i}", k.type) for i, k in enumerate(keys))
-    projected = ProjectKernel(theirs, tuple(k.right for k in keys), fields, low.functions)
-    distinct = low.add(SweepKernel("distinct", fields), low.add(projected, other))
+    called = low.called(node.predicate)
+    projected = ProjectKernel(theirs, tuple(k.right for k in keys), fields, called)
+    distinct = low.add(node, SweepKernel("distinct", fields), low.add(node, projected, other))
     by_position = tuple(EquiKey(k.left, ref(i), k.type, k.null_safe) for i, k in enumerate(keys))
-    pairs = low.add(JoinKernel(own, fields, by_position, None, low.functions), mine, distinct)
-    return low.add(ColumnsKernel(own, tuple(range(len(own)))), pairs)
+    why = "equal keys are all that matters: a row meets its partners' distinct keys"
+    pairs = low.add(node, JoinKernel(own, fields, by_position, None, called), mine, distinct, why=why)
+    return low.add(node, ColumnsKernel(own, tuple(range(len(own)))), pairs)
 
 
-def _window(low: _Lowering, node: op.Window) -> str:
+def _window(low: Lowering, node: op.Window) -> Identity:
     below = low.id_of(node.input)
     spec, schema = node.spec, node.schema
     raw = is_raw_chain(node.input)
@@ -321,45 +355,55 @@ def _window(low: _Lowering, node: op.Window) -> str:
     if isinstance(spec, TimeWindow):
         if spec.is_now and (raw or node.granularity == 1) and node.width == 1:
             return below
-        return low.add(TimeWindowKernel(schema, spec.size, spec.slide, chronon, node.width), below)
+        return low.add(node, TimeWindowKernel(schema, spec.size, spec.slide, chronon, node.width), below)
     if isinstance(spec, WindowSequence) and not spec.counts_rows:
-        return low.add(TimeSequenceKernel(schema, spec, chronon, node.width), below)
+        return low.add(node, TimeSequenceKernel(schema, spec, chronon, node.width), below)
     if raw:
         low.need_order(node.input)
     counted = (schema, node.partition_by, chronon, node.width)
     if isinstance(spec, WindowSequence):
         by_rows = isinstance(spec.schedule, Periodic) and spec.schedule.rows
         kernel = SequenceByRowsKernel if by_rows else RowsByTimeKernel
-        return low.add(kernel(*counted, spec), below)
+        return low.add(node, kernel(*counted, spec), below)
     if isinstance(spec, SessionWindow):
-        return low.add(SessionKernel(*counted, spec.gap), below)
+        return low.add(node, SessionKernel(*counted, spec.gap), below)
     if isinstance(spec, RowWindow):
-        return low.add(RowWindowKernel(*counted, spec.size, spec.slide), below)
+        return low.add(node, RowWindowKernel(*counted, spec.size, spec.slide), below)
     if isinstance(spec, RowsEveryTime):
-        rows = low.add(RowWindowKernel(*counted, spec.size), below)
-        return low.add(AlignKernel(schema, spec.period, node.width), rows)
+        rows = low.add(node, RowWindowKernel(*counted, spec.size), below)
+        return low.add(node, AlignKernel(schema, spec.period, node.width), rows)
     assert isinstance(spec, TimeEveryRows), spec
-    return low.add(TimeEveryRowsKernel(*counted, spec.size, spec.every), below)
+    return low.add(node, TimeEveryRowsKernel(*counted, spec.size, spec.every), below)
 
 
-def _aggregate(low: _Lowering, node: op.Aggregate) -> str:
+def _aggregate(low: Lowering, node: op.Aggregate) -> Identity:
     from tidegate.kernels.aggregates import AggregateKernel
 
-    return low.add(AggregateKernel(node, low.aggregates), low.id_of(node.input), like=node)
+    used = {a.function for a in node.aggregations}
+    functions = {n: f for n, f in low.functions.items() if n in used and isinstance(f, AggregateFunction)}
+    kernel = AggregateKernel(node.with_inputs(_shape(node.input)), functions)
+    return low.add(node, kernel, low.id_of(node.input))
 
 
-def _top_k(low: _Lowering, node: op.TopK) -> str:
+def _top_k(low: Lowering, node: op.TopK) -> Identity:
     from tidegate.kernels.topk import TopKKernel
 
-    return low.add(TopKKernel(node), low.id_of(node.input), like=node)
+    return low.add(node, TopKKernel(node.with_inputs(_shape(node.input))), low.id_of(node.input))
 
 
-def _single_row(low: _Lowering, node: op.SingleRow) -> str:
-    return low.add(SingleRowKernel(node.schema, node.partition_by, node.position), low.id_of(node.input))
+def _shape(node: op.Node) -> op.Scan:
+    """What a kernel has to know of its input: the columns."""
+    return op.Scan("", node.schema)
 
 
-_RULES: Mapping[type[op.Node], Callable[[_Lowering, Any], str]] = {
-    op.OneRow: lambda low, node: low.add(OneRowKernel()),
+def _single_row(low: Lowering, node: op.SingleRow) -> Identity:
+    return low.add(
+        node, SingleRowKernel(node.schema, node.partition_by, node.position), low.id_of(node.input)
+    )
+
+
+_RULES: Mapping[type[op.Node], Callable[[Lowering, Any], Identity]] = {
+    op.OneRow: lambda low, node: low.add(node, OneRowKernel()),
     op.Window: _window,
     op.Filter: _filter,
     op.Project: _project,
@@ -371,9 +415,11 @@ _RULES: Mapping[type[op.Node], Callable[[_Lowering, Any], str]] = {
     op.Aggregate: _aggregate,
     op.TopK: _top_k,
     op.SingleRow: _single_row,
-    op.Istream: lambda low, node: low.add(ChangesKernel(node.schema, 1), low.id_of(node.inputs[0])),
-    op.Dstream: lambda low, node: low.add(ChangesKernel(node.schema, -1), low.id_of(node.inputs[0])),
-    op.Rstream: lambda low, node: low.add(SplitKernel(node.schema, node.period), low.id_of(node.inputs[0])),
+    op.Istream: lambda low, node: low.add(node, ChangesKernel(node.schema, 1), low.id_of(node.inputs[0])),
+    op.Dstream: lambda low, node: low.add(node, ChangesKernel(node.schema, -1), low.id_of(node.inputs[0])),
+    op.Rstream: lambda low, node: low.add(
+        node, SplitKernel(node.schema, node.period), low.id_of(node.inputs[0])
+    ),
     **sync_lowering.RULES,
 }
 

@@ -1,7 +1,7 @@
 """Where the rows of a program's state belong: the key of an exchange, followed from the leaves through the kernels.
 
-The rows of a stage are in the partition that their key's hash tells. The key is a tuple of values; a leaf says by which
-expressions over its columns they are computed. Here each step learns which expressions over its own rows give the same
+The rows of an exchange are in the partition that their key's hash tells. The key is a tuple of values; a leaf says by which
+expressions over its columns they are computed. Here each operator learns which expressions over its own rows give the same
 values, and each state table by which of them its rows can be told apart. State tables hold rows of an input (or
 some columns of them) under the input's names, so what holds for the input holds for the table.
 
@@ -36,7 +36,7 @@ from tidegate.kernels.sweep import SweepKernel
 from tidegate.kernels.sync import PointsKernel, RestrictKernel, SyncEventsKernel, SyncTicksKernel
 from tidegate.kernels.topk import TopKKernel
 from tidegate.kernels.windows import Counted
-from tidegate.physical.lowering import Program, Step
+from tidegate.physical.lowering import Operator, Program
 from tidegate.scalars.expressions import index_of, ref, references, shift
 from tidegate.types import BIGINT, Field, Schema
 
@@ -57,7 +57,15 @@ class Spread:
     ways: tuple[Ways, ...]
 
 
-Placement = Everywhere | Spread
+@dataclass(frozen=True)
+class AtHome:
+    """All rows are in one partition: that of this number, modulo how many there are."""
+
+    home: int
+
+
+Placed = Everywhere | Spread
+Placement = Placed | AtHome
 
 
 @dataclass(frozen=True)
@@ -83,7 +91,7 @@ class Unknown:
     """Nobody can tell where the rows of the table belong."""
 
 
-Rule = ByKey | Copied | Free | Unknown
+Rule = ByKey | Copied | Free | Unknown | AtHome
 
 
 def by_key(schema: Schema, key: Sequence[exp.Expression]) -> Spread:
@@ -97,18 +105,18 @@ def by_key(schema: Schema, key: Sequence[exp.Expression]) -> Spread:
 
 
 def table_rules(program: Program, leaves: Mapping[str, Placement]) -> dict[str, dict[str, Rule]]:
-    """By step and table, where the table's rows belong; `leaves` says it of the rows that the program is fed, by name."""
+    """By operator and table, where the table's rows belong; `leaves` says it of the rows that the program is fed, by name."""
     placed: dict[str, Placement] = {leaf.id: leaves[leaf.name] for leaf in program.leaves}
     linear = _linear_from(program)
     found: dict[str, dict[str, Rule]] = {}
-    for step in program.steps:
-        inputs = [placed[i] for i in step.inputs]
-        placed[step.id] = _output(step, inputs)
-        if step.kernel.layout:
-            columns = {name: t.rows.columns for name, t in step.kernel.initial().items()}
-            found[step.id] = {
-                name: _rule(_table(step, name, inputs), columns[name], step.id in linear)
-                for name in step.kernel.layout
+    for operator in program.operators:
+        inputs = [placed[i] for i in operator.inputs]
+        placed[operator.id] = _output(operator, inputs)
+        if operator.kernel.layout:
+            columns = {name: t.rows.columns for name, t in operator.kernel.initial().items()}
+            found[operator.id] = {
+                name: _rule(_table(operator, name, inputs), columns[name], operator.id in linear)
+                for name in operator.kernel.layout
             }
     return found
 
@@ -118,14 +126,16 @@ def waiting_rule(program: Program, name: str, placement: Placement) -> Rule:
     leaf = next((leaf for leaf in program.leaves if leaf.name == name), None)
     if leaf is None:
         return Free()
-    columns = [f"c{i}" for i in range(len(leaf.node.schema))]
-    after = [s.id for s in program.steps if leaf.id in s.inputs]
+    columns = [f"c{i}" for i in range(len(leaf.schema))]
+    after = [o.id for o in program.operators if leaf.id in o.inputs]
     return _rule(placement, columns, set(after) <= _linear_from(program))
 
 
 def _rule(placement: Placement, columns: Sequence[str], linear: bool) -> Rule:
     if isinstance(placement, Everywhere):
         return Copied()
+    if isinstance(placement, AtHome):
+        return placement
     key = []
     for ways in placement.ways:
         usable = [e for e in ways if all(f"c{i}" in columns for i in references(e))]
@@ -142,35 +152,49 @@ _COMMON = ("clock", "emitted")
 """Tables about time alone: every partition has the same."""
 
 
-def _table(step: Step, name: str, inputs: Sequence[Placement]) -> Placement:
+def _table(operator: Operator, name: str, inputs: Sequence[Placement]) -> Placement:
     """What is known of a table's rows, as if it were a stream."""
-    kernel = step.kernel
+    kernel = operator.kernel
     if name in _COMMON:
         return Everywhere()
+    placed = [i for i in inputs if not isinstance(i, AtHome)]
+    if len(placed) < len(inputs):
+        return _home_of(inputs)
     if isinstance(kernel, JoinKernel):
-        return inputs[0 if name == "left" else 1]
+        return placed[0 if name == "left" else 1]
     if isinstance(kernel, SweepKernel):
-        return _both(kernel.schema, inputs)
+        return _both(kernel.schema, placed)
     if isinstance(kernel, SingleRowKernel):
-        return _renamed(inputs[0], tuple(kernel.schema[i] for i in kernel.partition_by), kernel.partition_by)
+        return _renamed(placed[0], tuple(kernel.schema[i] for i in kernel.partition_by), kernel.partition_by)
     return inputs[0]
 
 
 # Outputs.
 
 
-def _output(step: Step, inputs: Sequence[Placement]) -> Placement:
+def _output(operator: Operator, inputs: Sequence[Placement]) -> Placement:
+    placed = [i for i in inputs if not isinstance(i, AtHome)]
+    if len(placed) < len(inputs):
+        return _home_of(inputs)
     for kind, rule in _OUTPUTS:
-        if isinstance(step.kernel, kind):
-            return rule(step.kernel, inputs)
-    raise internal(f"nobody says where the rows of {type(step.kernel).__name__} belong")
+        if isinstance(operator.kernel, kind):
+            return rule(operator.kernel, placed)
+    raise internal(f"nobody says where the rows of {type(operator.kernel).__name__} belong")
 
 
-def _same(kernel: Any, inputs: Sequence[Placement]) -> Placement:
+def _home_of(inputs: Sequence[Placement]) -> AtHome:
+    """What is in one partition stays there; what it meets is there, or everywhere."""
+    homes = {i for i in inputs if isinstance(i, AtHome)}
+    if len(homes) != 1 or any(isinstance(i, Spread) for i in inputs):
+        raise internal(f"rows of {sorted(map(str, inputs))} cannot meet")
+    return homes.pop()
+
+
+def _same(kernel: Any, inputs: Sequence[Placed]) -> Placed:
     return inputs[0]
 
 
-def _project(kernel: ProjectKernel, inputs: Sequence[Placement]) -> Placement:
+def _project(kernel: ProjectKernel, inputs: Sequence[Placed]) -> Placed:
     (only,) = inputs
     if isinstance(only, Everywhere):
         return only
@@ -178,30 +202,30 @@ def _project(kernel: ProjectKernel, inputs: Sequence[Placement]) -> Placement:
     return Spread(kernel.fields, tuple(_through(ways, made) for ways in only.ways))
 
 
-def _columns(kernel: ColumnsKernel, inputs: Sequence[Placement]) -> Placement:
+def _columns(kernel: ColumnsKernel, inputs: Sequence[Placed]) -> Placed:
     return _renamed(inputs[0], kernel.schema, kernel.positions)
 
 
-def _modify(kernel: ModifyKernel, inputs: Sequence[Placement]) -> Placement:
+def _modify(kernel: ModifyKernel, inputs: Sequence[Placed]) -> Placed:
     kept = tuple(i for i in range(len(kernel.schema)) if i != kernel.operation)
     return _renamed(inputs[0], tuple(kernel.schema[i] for i in kept), kept)
 
 
-def _aggregate(kernel: AggregateKernel, inputs: Sequence[Placement]) -> Placement:
+def _aggregate(kernel: AggregateKernel, inputs: Sequence[Placed]) -> Placed:
     return _renamed(inputs[0], kernel.node.schema, kernel.node.keys)
 
 
-def _points(kernel: PointsKernel, inputs: Sequence[Placement]) -> Placement:
+def _points(kernel: PointsKernel, inputs: Sequence[Placed]) -> Placed:
     if isinstance(inputs[0], Everywhere):
         return inputs[0]
     return Spread((Field("point", BIGINT),), _lost(inputs[0]))
 
 
-def _union(kernel: UnionKernel | SubtractKernel | SweepKernel, inputs: Sequence[Placement]) -> Placement:
+def _union(kernel: UnionKernel | SubtractKernel | SweepKernel, inputs: Sequence[Placed]) -> Placed:
     return _both(kernel.schema, inputs)
 
 
-def _join(kernel: JoinKernel, inputs: Sequence[Placement]) -> Placement:
+def _join(kernel: JoinKernel, inputs: Sequence[Placed]) -> Placed:
     """Rows that meet are in one partition, so the key of a pair is that of either."""
     left, right = inputs
     if isinstance(right, Spread):
@@ -214,7 +238,7 @@ def _join(kernel: JoinKernel, inputs: Sequence[Placement]) -> Placement:
     return Spread(kernel.schema, tuple(a | b for a, b in zip(left.ways, right.ways, strict=True)))
 
 
-def _both(schema: Schema, inputs: Sequence[Placement]) -> Placement:
+def _both(schema: Schema, inputs: Sequence[Placed]) -> Placed:
     """Rows of all inputs: what can be said of each of them."""
     spread = [i for i in inputs if isinstance(i, Spread)]
     if not spread:
@@ -229,7 +253,7 @@ def _lost(placement: Spread) -> tuple[Ways, ...]:
     return tuple(frozenset() for _ in placement.ways)
 
 
-def _renamed(placement: Placement, schema: Schema, positions: Sequence[int | None]) -> Placement:
+def _renamed(placement: Placed, schema: Schema, positions: Sequence[int | None]) -> Placed:
     """Rows of which the columns at some positions are left."""
     if isinstance(placement, Everywhere):
         return placement
@@ -269,7 +293,7 @@ def _bare(expression: exp.Expression) -> exp.Expression:
     return bare
 
 
-_OUTPUTS: tuple[tuple[type | tuple[type, ...], Callable[[Any, Sequence[Placement]], Placement]], ...] = (
+_OUTPUTS: tuple[tuple[type | tuple[type, ...], Callable[[Any, Sequence[Placed]], Placed]], ...] = (
     (ProjectKernel, _project),
     (ColumnsKernel, _columns),
     (ModifyKernel, _modify),
@@ -320,12 +344,15 @@ _LINEAR = (
 
 
 def _linear_from(program: Program) -> set[str]:
-    """The steps that are linear, as is all that follows them."""
+    """The operators that are linear, as is all that follows them."""
     found: set[str] = set()
-    for step in reversed(program.steps):
-        readers = [s.id for s in program.steps if step.id in s.inputs]
+    readers: dict[str, list[str]] = {}
+    for operator in program.operators:
+        for i in operator.inputs:
+            readers.setdefault(i, []).append(operator.id)
+    for operator in reversed(program.operators):
         # A split into instants refuses rows without an end, and has to see their retractions for that.
-        own = isinstance(step.kernel, _LINEAR) and "clock" not in step.kernel.layout
-        if own and found.issuperset(readers):
-            found.add(step.id)
+        own = isinstance(operator.kernel, _LINEAR) and "clock" not in operator.kernel.layout
+        if own and found.issuperset(readers.get(operator.id, ())):
+            found.add(operator.id)
     return found

@@ -1,21 +1,20 @@
-"""Cutting a plan into stages: operators that agree on a key run back to back behind one exchange.
+"""Cutting a plan into regions: operators that agree on a key run back to back behind one exchange.
 
 An operator that looks at many rows needs those that meet in it in one partition: rows equal in the join's keys, in the
-group's keys, in all columns. A **region** is a set of operators served by one exchange. Its key is a list of
-**classes**; a class names, at every operator inside, the columns that carry the same value as the exchanged one. An
-operator joins its input's region iff some class survives among the columns it needs (any non-empty subset of a key
+group's keys, in all columns. A **region** is a set of operators served by one exchange; its key is a list of **classes** (see
+`regions`). An operator joins its input's region iff some class survives among the columns it needs (any non-empty subset of a key
 serves), so one exchange serves a query whose operators agree. Row-by-row operators need no key and go wherever they
-are used; filters and projections directly above a source run in Spark before the first exchange.
+are used; filters and projections directly above a source run before the first exchange.
 
-A projection that only Spark can compute (see `outsourcing`) ends a region: its rows are handed over, mapped on the way, and
+A projection that only Spark can compute (see `spark_columns`) ends a region: its rows are handed over, mapped on the way, and
 exchanged to whoever uses them. Points of synchronization go to every partition of what they synchronize.
 
-The result is plain data: `Stage`s with a sub-plan each, whose leaves are scans named after the stage's inputs.
+What comes out is `assembly`'s: the operators of each region, lowered, and what is exchanged to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,41 +44,45 @@ from tidegate.algebra.points import points_of
 from tidegate.algebra.windows import is_temporal
 from tidegate.errors import internal, unsupported
 from tidegate.kernels.join import split_predicate
-from tidegate.physical.regions import Leaf, Outsourced, Placed, Region, finish
+from tidegate.physical.assembly import assemble, composed
+from tidegate.physical.plan import Birth, Plan, SourceRows
+from tidegate.physical.regions import Columns, Leaf, MappedBySpark, Placed, Regions
 from tidegate.physical.spark_columns import calls_user, computed_by_spark
-from tidegate.physical.stages import SourceRows, Stage, composed
 from tidegate.scalars.expressions import index_of, ref, substitute
 from tidegate.types import Schema
 
+Survivors = Callable[[int, int], frozenset[int]]
+"""Side and column of an input -> the columns of the result that always have its value."""
 
-def plan_stages(roots: Mapping[str, Node], functions: Mapping[str, Any]) -> tuple[Stage, ...]:
-    """The stages of some queries' plans, in order of their waves; sub-plans that are equal are computed once."""
+KeyPairs = Sequence[tuple[exp.Expression, exp.Expression]]
+"""Expressions over the left and over the right input whose equal values must meet."""
+
+
+def plan_query(name: str, root: Node, functions: Mapping[str, Any], birth: Birth) -> Plan:
+    """The physical plan of one query, whose operators begin after an epoch."""
     planner = _Planner(functions)
-    placed = {name: planner.rooted(planner.place(node)) for name, node in roots.items()}
-    return finish(planner.regions, placed)
+    placed = planner.rooted(planner.place(root))
+    return assemble(name, placed, planner.regions, functions, birth)
 
 
 class _Planner:
     def __init__(self, functions: Mapping[str, Any]) -> None:
         self._functions = functions
         self._names = {name.lower() for name in functions}
-        self._memo: dict[Node, Placed] = {}
-        self._class = 0
-        self.regions: list[Region] = []
+        self._placed: dict[Node, Placed] = {}
+        self._bound: dict[tuple[object, ...], Placed] = {}
+        self.regions = Regions()
 
     def place(self, node: Node) -> Placed:
-        found = self._memo.get(node)
-        if found is None:
-            found = self._memo[node] = self._place(node)
-        return found
+        if node not in self._placed:
+            self._placed[node] = self._place(node)
+        return self._placed[node]
 
     def rooted(self, placed: Placed) -> Placed:
-        """A plan of row-by-row operators only still needs a stage to run in."""
+        """A plan of row-by-row operators only still needs a region to run in."""
         if placed.region is not None:
             return placed
-        region = self._new_region()
-        region.single = False
-        return self._bind(placed, {}, region)
+        return self._bind(placed, {}, self.regions.new())
 
     def _place(self, node: Node) -> Placed:
         if isinstance(node, Scan | OneRow):
@@ -100,40 +103,43 @@ class _Planner:
             columns = _hashable(node.schema)
             return self._meet(node, inputs, [(ref(c), ref(c)) for c in columns], lambda s, c: frozenset({c}))
         if isinstance(node, Project) and computed_by_spark(node, self._functions):
-            return self._outsource(node, inputs[0])
+            return self._mapped_by_spark(node, inputs[0])
         if _is_rowwise(node):
             (only,) = inputs
-            if only.region is None:
-                return Placed(node, inputs)
-            return self._inside(node, only)
+            return Placed(node, inputs) if only.region is None else self._inside(node, only)
         return self._unary(node, inputs[0])
 
     # One input.
 
     def _unary(self, node: Node, only: Placed) -> Placed:
         needs = _required(node)
-        region = only.home
+        region = self.regions.home(only)
         if region is not None:
-            surviving = [c for c in only.columns if c in region.classes and only.columns[c] & set(needs)]
-            if region.single or surviving:
-                if not region.single:
-                    self._restrict(region, surviving)
+            columns, left = self.regions.columns(only), self.regions.classes(region)
+            surviving = [c for c in columns if c in left and columns[c] & set(needs)]
+            if self.regions.is_single(region) or surviving:
+                if not self.regions.is_single(region):
+                    self.regions.restrict(region, surviving)
                 return self._inside(node, only)
-        keys = {self._fresh(): ref(c) for c in needs}
-        region = self._new_region(keys, single=not needs)
-        leaf = self._bind(only, keys, region)
-        leaf.columns = {k: frozenset({c}) for k, c in zip(keys, needs, strict=True)}
-        return self._inside(node, leaf)
+        return self._inside(node, self._exchanged(only, needs, node))
 
-    def _outsource(self, node: Project, only: Placed) -> Placed:
+    def _exchanged(self, only: Placed, columns: Sequence[int], founder: Node) -> Placed:
+        """The operator in a region of its own, exchanged by some columns; without any, all in one partition."""
+        classes = self.regions.fresh(len(columns))
+        region = self.regions.new(classes, not columns, founder)
+        keys = {k: ref(c) for k, c in zip(classes, columns, strict=True)}
+        return self._bind(
+            only, keys, region, columns={k: frozenset({c}) for k, c in zip(classes, columns, strict=True)}
+        )
+
+    def _mapped_by_spark(self, node: Project, only: Placed) -> Placed:
         """Rows leave their region to be mapped by Spark, unless it maps them while it reads them from a source."""
         if self._prepared(node) is not None:
             return Placed(node, (only,))
-        if only.outsourced is not None:
-            below, expressions = only.outsourced.below, only.outsourced.expressions
-            made = tuple(composed(e, expressions) for e in node.expressions)
-            return Placed(node, (only,), outsourced=Outsourced(below, made))
-        return Placed(node, (only,), outsourced=Outsourced(self.rooted(only), node.expressions))
+        if only.mapped is not None:
+            made = tuple(composed(e, only.mapped.expressions) for e in node.expressions)
+            return Placed(node, (only,), mapped=MappedBySpark(only.mapped.below, made))
+        return Placed(node, (only,), mapped=MappedBySpark(self.rooted(only), node.expressions))
 
     def _sync(self, node: Sync) -> Placed:
         """Ticks are arithmetic, row by row; events go to every partition of what they synchronize."""
@@ -141,16 +147,15 @@ class _Planner:
         if not points_of(node.points).events:
             if only.region is None:
                 return Placed(node, (only, points))
-            return Placed(node, (only, self._bind(points, {}, only.region)), only.region, dict(only.columns))
-        home = only.home
+            bound = self._bind(points, {}, only.region)
+            return Placed(node, (only, bound), only.region, self.regions.columns(only))
+        home = self.regions.home(only)
         if home is None or self._waits(points, home):
-            columns = _hashable(node.schema)
-            keys = {self._fresh(): ref(c) for c in columns}
-            home = self._new_region(keys, single=not columns)
-            only = self._bind(only, keys, home)
-            only.columns = {k: frozenset({c}) for k, c in zip(keys, columns, strict=True)}
-        everywhere = self._bind(points, {}, home, broadcast=not home.single)
-        return Placed(node, (only, everywhere), home, dict(only.columns))
+            only = self._exchanged(only, _hashable(node.schema), node)
+            home = self.regions.home(only)
+            assert home is not None
+        everywhere = self._bind(points, {}, home, broadcast=not self.regions.is_single(home))
+        return Placed(node, (only, everywhere), home, self.regions.columns(only))
 
     def _points(self, node: Node) -> Placed:
         """A plan of points: the parts without a clock are streams like any other."""
@@ -159,15 +164,17 @@ class _Planner:
         return Placed(node, tuple(self._points(i) for i in node.inputs))
 
     def _inside(self, node: Node, only: Placed) -> Placed:
-        return Placed(node, (only,), only.region, {k: _through(node, c) for k, c in only.columns.items()})
+        columns = {k: _through(node, c) for k, c in self.regions.columns(only).items()}
+        return Placed(node, (only,), only.region, columns)
 
     # Two inputs.
 
     def _union(self, node: UnionAll, inputs: tuple[Placed, ...]) -> Placed:
         left, right = inputs
-        if left.home is not None and left.home is right.home:
-            both = {k: left.columns[k] & right.columns[k] for k in left.columns if k in right.columns}
-            return Placed(node, inputs, left.region, both)
+        home = self.regions.home(left)
+        if home is not None and home == self.regions.home(right):
+            ours, theirs = self.regions.columns(left), self.regions.columns(right)
+            return Placed(node, inputs, home, {k: ours[k] & theirs[k] for k in ours if k in theirs})
         # Rows of different partitionings: whoever uses the union says where they go.
         return Placed(node, inputs)
 
@@ -177,174 +184,160 @@ class _Planner:
 
         def survive(side: int, column: int) -> frozenset[int]:
             # Padding replaces the values of the side that may be missing.
-            if (
-                node.kind == "full"
-                or (node.kind == "left" and side == 1)
-                or (node.kind == "right" and side == 0)
-            ):
+            padded = {"full": (0, 1), "left": (1,), "right": (0,)}.get(node.kind, ())
+            if side in padded or (side == 1 and node.kind in ("semi", "anti")):
                 return frozenset()
-            if side == 1:
-                return frozenset() if node.kind in ("semi", "anti") else frozenset({column + width})
-            return frozenset({column})
+            return frozenset({column + width * side})
 
-        if keys:
-            return self._meet(node, inputs, keys, survive)
-        return self._pair(node, inputs, survive)
+        return self._meet(node, inputs, keys, survive) if keys else self._pair(node, inputs, survive)
 
-    def _pair(
-        self, node: Join, inputs: tuple[Placed, ...], survive: Callable[[int, int], frozenset[int]]
-    ) -> Placed:
+    def _pair(self, node: Join, inputs: tuple[Placed, ...], survive: Survivors) -> Placed:
         """No equality to exchange by: send a small right side everywhere, or everything to one place."""
         left, right = inputs
-        lhome, rhome = left.home, right.home
-        small = _is_small(right)
-        if small and node.kind not in ("right", "full") and not (lhome is not None and lhome.single):
-            if lhome is None or self._waits(right, lhome):
-                columns = _hashable(node.left.schema)
-                keys = {self._fresh(): ref(c) for c in columns}
-                lhome = self._new_region(keys, single=not columns)
-                left = self._bind(left, keys, lhome)
-                left.columns = {k: frozenset({c}) for k, c in zip(keys, columns, strict=True)}
-            right = self._bind(right, {}, lhome, broadcast=True)
-            kept = {k: frozenset().union(*(survive(0, c) for c in cs)) for k, cs in left.columns.items()}
-            return Placed(node, (left, right), lhome, kept)
-        for here, other in ((lhome, right), (rhome, left)):
-            if here is not None and here.single and (other.home is here or not self._waits(other, here)):
-                sides = tuple(s if s.home is here else self._bind(s, {}, here) for s in inputs)
-                return Placed(node, sides, here)
-        region = self._new_region(single=True)
+        home = self.regions.home(left)
+        alone = home is not None and self.regions.is_single(home)
+        if self._is_small(right) and node.kind not in ("right", "full") and not alone:
+            if home is None or self._waits(right, home):
+                left = self._exchanged(left, _hashable(node.left.schema), node)
+                home = self.regions.home(left)
+                assert home is not None
+            right = self._bind(right, {}, home, broadcast=True)
+            kept = {
+                k: frozenset[int]().union(*(survive(0, c) for c in cs))
+                for k, cs in self.regions.columns(left).items()
+            }
+            return Placed(node, (left, right), home, kept)
+        for side, other in ((left, right), (right, left)):
+            here = self.regions.home(side)
+            if here is None or not self.regions.is_single(here):
+                continue
+            if self.regions.home(other) == here or not self._waits(other, here):
+                sides = (s if self.regions.home(s) == here else self._bind(s, {}, here) for s in inputs)
+                return Placed(node, tuple(sides), here)
+        return self._in_one_place(node, inputs)
+
+    def _in_one_place(self, node: Node, inputs: tuple[Placed, ...]) -> Placed:
+        region = self.regions.new(single=True, founder=node)
         return Placed(node, tuple(self._bind(s, {}, region) for s in inputs), region)
 
-    def _meet(
-        self,
-        node: Node,
-        inputs: tuple[Placed, ...],
-        keys: Sequence[tuple[exp.Expression, exp.Expression]],
-        survive: Callable[[int, int], frozenset[int]],
-    ) -> Placed:
+    def _meet(self, node: Node, inputs: tuple[Placed, ...], keys: KeyPairs, survive: Survivors) -> Placed:
         """Both sides of each key in one partition: in a region that has them already, in a merged or in a new one."""
         if not keys:
-            region = self._new_region(single=True)
-            return Placed(node, tuple(self._bind(s, {}, region) for s in inputs), region)
-        found = self._merge(inputs, keys)
-        if found is None:
-            for side in (0, 1):
-                found = self._keep(inputs, keys, side)
-                if found is not None:
-                    break
-        if found is None:
-            fresh = [self._fresh() for _ in keys]
-            region = self._new_region(dict.fromkeys(fresh), single=False)
-            bound = []
-            for side in (0, 1):
-                mine = {k: pair[side] for k, pair in zip(fresh, keys, strict=True)}
-                placed = self._bind(inputs[side], mine, region)
-                placed.columns = {k: _plain(e) for k, e in mine.items()}
-                bound.append(placed)
-            found = region, tuple(bound)
-        region, sides = found
+            return self._in_one_place(node, inputs)
+        region, sides = (
+            self._merge(inputs, keys)
+            or self._keep(inputs, keys, 0)
+            or self._keep(inputs, keys, 1)
+            or self._meet_anew(node, inputs, keys)
+        )
         kept: dict[int, frozenset[int]] = {}
-        for k in region.classes:
-            columns: set[int] = set()
-            for side in (0, 1):
-                for c in sides[side].columns.get(k, frozenset()):
-                    columns |= survive(side, c)
-            kept[k] = frozenset(columns)
+        for k in self.regions.classes(region):
+            carried = (
+                survive(side, c) for side in (0, 1) for c in self.regions.columns(sides[side]).get(k, ())
+            )
+            kept[k] = frozenset[int]().union(*carried)
         return Placed(node, sides, region, kept)
 
-    def _merge(
-        self, inputs: tuple[Placed, ...], keys: Sequence[tuple[exp.Expression, exp.Expression]]
-    ) -> tuple[Region, tuple[Placed, ...]] | None:
-        left, right = inputs
-        a, b = left.home, right.home
-        if a is None or b is None or a.single or b.single:
+    def _meet_anew(
+        self, node: Node, inputs: tuple[Placed, ...], keys: KeyPairs
+    ) -> tuple[int, tuple[Placed, ...]]:
+        classes = self.regions.fresh(len(keys))
+        region = self.regions.new(classes, founder=node)
+        sides = []
+        for side in (0, 1):
+            mine = {k: pair[side] for k, pair in zip(classes, keys, strict=True)}
+            columns = {k: _plain(e) for k, e in mine.items()}
+            sides.append(self._bind(inputs[side], mine, region, columns=columns))
+        return region, tuple(sides)
+
+    def _merge(self, inputs: tuple[Placed, ...], keys: KeyPairs) -> tuple[int, tuple[Placed, ...]] | None:
+        """Both sides stay where they are, if their regions can be one."""
+        a, b = (self.regions.home(i) for i in inputs)
+        if a is None or b is None or self.regions.is_single(a) or self.regions.is_single(b):
             return None
-        pairs: dict[int, int] = {}
-        for l_expr, r_expr in keys:
-            l_col, r_col = index_of(l_expr), index_of(r_expr)
-            for i in a.classes:
-                for j in b.classes:
-                    if l_col in left.columns.get(i, ()) and r_col in right.columns.get(j, ()):
-                        if i not in pairs and j not in pairs.values():
-                            pairs[i] = j
-        if not pairs:
-            return None
-        if a is b:
+        pairs = self._common(inputs, a, b, keys)
+        if a == b:
             same = [i for i, j in pairs.items() if i == j]
             if not same:
                 return None
-            self._restrict(a, same)
+            self.regions.restrict(a, same)
             return a, inputs
-        if self._depends(a, b) or self._depends(b, a):
+        if not pairs or a in self.regions.before(b) or b in self.regions.before(a):
             return None
-        self._restrict(a, list(pairs))
-        self._restrict(b, list(pairs.values()))
-        rename = {j: i for i, j in pairs.items()}
-        for leaf in b.leaves:
-            leaf.keys = {rename[j]: e for j, e in leaf.keys.items() if j in rename}
-        a.leaves += b.leaves
-        b.merged = a
-        self._renamed(b, rename)
-        return a, (
-            left,
-            replace(right, columns={rename[j]: c for j, c in right.columns.items() if j in rename}),
-        )
+        self.regions.merge(a, b, pairs)
+        return a, inputs
 
-    def _renamed(self, gone: Region, rename: Mapping[int, int]) -> None:
-        for placed in self._memo.values():
-            if placed.region is gone:
-                placed.columns = {rename[k]: c for k, c in placed.columns.items() if k in rename}
+    def _common(self, inputs: tuple[Placed, ...], a: int, b: int, keys: KeyPairs) -> dict[int, int]:
+        """Classes of two regions that a join makes equal."""
+        ours, theirs = (self.regions.columns(i) for i in inputs)
+        pairs: dict[int, int] = {}
+        for left, right in keys:
+            for i in self.regions.classes(a):
+                for j in self.regions.classes(b):
+                    if index_of(left) in ours.get(i, ()) and index_of(right) in theirs.get(j, ()):
+                        if i not in pairs and j not in pairs.values():
+                            pairs[i] = j
+        return pairs
 
     def _keep(
-        self, inputs: tuple[Placed, ...], keys: Sequence[tuple[exp.Expression, exp.Expression]], side: int
-    ) -> tuple[Region, tuple[Placed, ...]] | None:
+        self, inputs: tuple[Placed, ...], keys: KeyPairs, side: int
+    ) -> tuple[int, tuple[Placed, ...]] | None:
         """One side stays where it is, the other is exchanged to it."""
         staying, coming = inputs[side], inputs[1 - side]
-        region = staying.home
-        if region is None or region.single or self._waits(coming, region):
+        region = self.regions.home(staying)
+        if region is None or self.regions.is_single(region) or self._waits(coming, region):
             return None
+        columns = self.regions.columns(staying)
         chosen: dict[int, exp.Expression] = {}
-        for i in region.classes:
+        for i in self.regions.classes(region):
             for pair in keys:
-                if index_of(pair[side]) in staying.columns.get(i, ()):
+                if index_of(pair[side]) in columns.get(i, ()):
                     chosen.setdefault(i, pair[1 - side])
         if not chosen:
             return None
-        self._restrict(region, list(chosen))
-        leaf = self._bind(coming, chosen, region)
-        leaf.columns = {k: _plain(e) for k, e in chosen.items()}
+        self.regions.restrict(region, chosen)
+        leaf = self._bind(coming, chosen, region, columns={k: _plain(e) for k, e in chosen.items()})
         return region, ((staying, leaf) if side == 0 else (leaf, staying))
 
     # Regions.
 
-    def _fresh(self) -> int:
-        self._class += 1
-        return self._class
-
-    def _new_region(self, keys: Iterable[int] | Mapping[int, Any] = (), single: bool = False) -> Region:
-        region = Region(single=single)
-        region.classes = list(keys)
-        self.regions.append(region)
-        return region
-
-    def _restrict(self, region: Region, classes: Sequence[int]) -> None:
-        region.classes = [c for c in region.classes if c in classes]
-
     def _bind(
-        self, placed: Placed, keys: Mapping[int, exp.Expression], region: Region, broadcast: bool = False
+        self,
+        placed: Placed,
+        keys: Mapping[int, exp.Expression],
+        region: int,
+        broadcast: bool = False,
+        columns: Columns | None = None,
     ) -> Placed:
         """The operator inside a region: what it reads is exchanged by the keys, traced down to its leaves."""
+        asked = (id(placed), region, broadcast, columns is None, *((k, e.sql()) for k, e in keys.items()))
+        if asked not in self._bound:
+            self._bound[asked] = self._bind_anew(placed, keys, region, broadcast, columns or {})
+        return self._bound[asked]
+
+    def _bind_anew(
+        self,
+        placed: Placed,
+        keys: Mapping[int, exp.Expression],
+        region: int,
+        broadcast: bool,
+        columns: Columns,
+    ) -> Placed:
         node = placed.node
-        if placed.outsourced is not None:
-            below, made = placed.outsourced.below, placed.outsourced.expressions
+        leaf: Leaf | None = None
+        if placed.mapped is not None:
+            below, made = placed.mapped.below, placed.mapped.expressions
             leaf = Leaf(below, node.schema, dict(keys), broadcast, raw=False, expressions=made)
-            return self._leaf(leaf, region, node)
-        if placed.region is not None:
-            return self._leaf(Leaf(placed, node.schema, dict(keys), broadcast, raw=False), region, node)
-        rows = self._prepared(node)
-        if rows is not None:
-            raw = rows.scan is not None and not rows.scan.relation
-            return self._leaf(Leaf(rows, node.schema, dict(keys), broadcast, raw), region, node)
+        elif placed.region is not None:
+            leaf = Leaf(placed, node.schema, dict(keys), broadcast, raw=False)
+        else:
+            rows = self._prepared(node)
+            if rows is not None:
+                raw = rows.scan is not None and not rows.scan.relation
+                leaf = Leaf(rows, node.schema, dict(keys), broadcast, raw)
+        if leaf is not None:
+            self.regions.add(region, leaf)
+            return Placed(node, (), region, columns, leaf)
         if isinstance(node, Project):
             keys = {k: composed(e, node.expressions) for k, e in keys.items()}
         if isinstance(node, Modify):
@@ -352,53 +345,58 @@ class _Planner:
         if isinstance(node, Sync):
             synced, points = placed.inputs
             both = self._bind(synced, keys, region, broadcast), self._bind(points, {}, region)
-            return Placed(node, both, region)
+            return Placed(node, both, region, columns)
         inputs = tuple(self._bind(i, keys, region, broadcast) for i in placed.inputs)
-        return Placed(node, inputs, region)
-
-    def _leaf(self, leaf: Leaf, region: Region, node: Node) -> Placed:
-        region.leaves.append(leaf)
-        return Placed(node, (), region, {}, leaf)
+        return Placed(node, inputs, region, columns)
 
     def _prepared(self, node: Node) -> SourceRows | None:
-        """The rows of a source as far as Spark prepares them: no user functions, they run in the kernel."""
+        """The rows of a source as far as they are prepared before an exchange: no user functions, they run in the kernel."""
         if isinstance(node, OneRow):
             return SourceRows(None)
         if isinstance(node, Scan):
             return SourceRows(node, (), tuple(ref(i) for i in range(len(node.schema))))
-        if isinstance(node, Filter) and not self._calls_user(node.predicate):
-            below = self._prepared(node.input)
-            if below is None or below.scan is None:
-                return None
+        if not isinstance(node, Filter | Project) or any(map(self._calls_user, node.held_expressions)):
+            return None
+        below = self._prepared(node.input)
+        if below is None or below.scan is None:
+            return None
+        if isinstance(node, Filter):
             predicate = composed(node.predicate, below.expressions)
             return replace(below, predicates=(*below.predicates, predicate))
-        if isinstance(node, Project) and not any(map(self._calls_user, node.expressions)):
-            below = self._prepared(node.input)
-            if below is None or below.scan is None:
-                return None
-            return replace(below, expressions=tuple(composed(e, below.expressions) for e in node.expressions))
-        return None
+        return replace(below, expressions=tuple(composed(e, below.expressions) for e in node.expressions))
 
     def _calls_user(self, expression: exp.Expression) -> bool:
         return calls_user(expression, self._names)
 
-    def _waits(self, placed: Placed, region: Region) -> bool:
+    def _waits(self, placed: Placed, region: int) -> bool:
         """Whether an operator reads, directly or not, rows of a region."""
-        if placed.home is not None:
-            return self._depends(placed.home, region)
-        if placed.outsourced is not None:
-            return self._waits(placed.outsourced.below, region)
-        return any(self._waits(i, region) for i in placed.inputs)
-
-    def _depends(self, region: Region, other: Region) -> bool:
-        """Whether a region waits, directly or not, for the rows of another."""
-        if region is other:
-            return True
-        for leaf in region.leaves:
-            if isinstance(leaf.origin, Placed) and leaf.origin.home is not None:
-                if self._depends(leaf.origin.home, other):
+        seen: set[int] = set()
+        todo = [placed]
+        while todo:
+            current = todo.pop()
+            if id(current) in seen:
+                continue
+            seen.add(id(current))
+            home = self.regions.home(current)
+            if home is not None:
+                if self.regions.find(region) in self.regions.before(home):
                     return True
+            elif current.mapped is not None:
+                todo.append(current.mapped.below)
+            else:
+                todo += current.inputs
         return False
+
+    def _is_small(self, placed: Placed) -> bool:
+        """Whether all rows are in one partition anyway, or are one row."""
+        home = self.regions.home(placed)
+        if home is not None:
+            return self.regions.is_single(home)
+        if placed.mapped is not None:
+            return self._is_small(placed.mapped.below)
+        if isinstance(placed.node, Filter | Project):
+            return self._is_small(placed.inputs[0])
+        return isinstance(placed.node, OneRow)
 
 
 def _is_rowwise(node: Node) -> bool:
@@ -407,17 +405,6 @@ def _is_rowwise(node: Node) -> bool:
     if isinstance(node, Modify):
         return node.key is None
     return isinstance(node, Filter | Project | Rstream | Restrict)
-
-
-def _is_small(placed: Placed) -> bool:
-    """Whether all rows are in one partition anyway, or are one row."""
-    if placed.home is not None:
-        return placed.home.single
-    if placed.outsourced is not None:
-        return _is_small(placed.outsourced.below)
-    if isinstance(placed.node, Filter | Project):
-        return _is_small(placed.inputs[0])
-    return isinstance(placed.node, OneRow)
 
 
 def _required(node: Node) -> tuple[int, ...]:
@@ -430,7 +417,7 @@ def _required(node: Node) -> tuple[int, ...]:
         return tuple(c for c in node.key if c in _hashable(node.input.schema))
     if isinstance(node, Distinct | Istream | Dstream | Since):
         return _hashable(node.inputs[0].schema)
-    raise internal(f"no stage for {type(node).__name__}")
+    raise internal(f"no region for {type(node).__name__}")
 
 
 def _hashable(schema: Schema) -> tuple[int, ...]:

@@ -1,189 +1,157 @@
-"""Regions, the planner's intermediate form, and the stages that they become.
+"""Regions under construction: sets of operators served by one exchange, and what is known of their keys.
 
-A region is a set of operators served by one exchange; `planning` forms them. Here their operators become sub-plans over
-scans of the stage's inputs, and each input learns which columns travel.
+A region's key is a list of **classes**. A class stands for one exchanged value; at every operator inside the region it is carried by
+some columns. What has been placed is never changed: when two regions become one, their classes become one by an entry here, and
+whoever asks for the columns of a placed operator is answered in terms of the classes that are left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from tidegate.algebra.operators import Node, Scan
-from tidegate.physical.stages import (
-    Key,
-    SourceRows,
-    Stage,
-    StageInput,
-    StageRows,
-    collect_needed,
-    composed,
-    ordered_leaves,
-)
-from tidegate.scalars.expressions import references
+from tidegate.algebra.operators import Node
+from tidegate.physical.plan import SourceRows
 from tidegate.types import Schema
 
-
-@dataclass(eq=False)
-class Region:
-    single: bool = False
-    classes: list[int] = field(default_factory=list)
-    leaves: list[Leaf] = field(default_factory=list)
-    merged: Region | None = None
-
-    def root(self) -> Region:
-        return self if self.merged is None else self.merged.root()
+Columns = Mapping[int, frozenset[int]]
+"""Class -> the columns that carry it."""
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Placed:
     """An operator inside a region, or (`region` None) one that goes wherever it is used."""
 
     node: Node
     inputs: tuple[Placed, ...] = ()
-    region: Region | None = None
-    columns: dict[int, frozenset[int]] = field(default_factory=dict)
-    """Class number -> the columns that carry it."""
+    region: int | None = None
+    columns: Columns = field(default_factory=dict)
+    """As they were when it was placed; `Regions.columns` says what they are."""
     leaf: Leaf | None = None
-    outsourced: Outsourced | None = None
+    mapped: MappedBySpark | None = None
     """Of a projection that Spark computes: what it reads."""
 
-    @property
-    def home(self) -> Region | None:
-        return None if self.region is None else self.region.root()
 
-
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Leaf:
+    """What a region reads, exchanged by its key."""
+
     origin: SourceRows | Placed
     schema: Schema
-    keys: dict[int, exp.Expression]
-    """Class number -> what is exchanged, over the schema's columns."""
+    keys: Mapping[int, exp.Expression]
+    """Class -> what is exchanged, over the schema's columns."""
     broadcast: bool
     raw: bool
     expressions: tuple[exp.Expression, ...] | None = None
     """What Spark makes of the rows on their way."""
 
 
-@dataclass(eq=False)
-class Outsourced:
+@dataclass(frozen=True, eq=False)
+class MappedBySpark:
     """Rows of a region, mapped by Spark."""
 
     below: Placed
     expressions: tuple[exp.Expression, ...]
 
 
-def finish(every: Sequence[Region], roots: Mapping[str, Placed]) -> tuple[Stage, ...]:
-    regions = [r for r in every if r.merged is None and _is_used(r, roots)]
-    depth: dict[int, int] = {}
+class Regions:
+    """All regions of a plan. A region is a number; of those that were merged, one stands for all."""
 
-    def wave(region: Region) -> int:
-        if id(region) not in depth:
-            below = [leaf.origin.home for leaf in region.leaves if isinstance(leaf.origin, Placed)]
-            depth[id(region)] = 1 + max((wave(b) for b in below if b is not None), default=0)
-        return depth[id(region)]
+    def __init__(self) -> None:
+        self._leader: list[int] = []
+        self._single: list[bool] = []
+        self._classes: list[list[int]] = []
+        self._leaves: list[list[Leaf]] = []
+        self._founders: list[Node | None] = []
+        self._same: dict[int, int] = {}
+        self._next = 0
 
-    regions.sort(key=wave)
-    number = {id(r): i for i, r in enumerate(regions)}
-    outputs: list[list[Placed]] = [[] for _ in regions]
+    def fresh(self, count: int) -> list[int]:
+        """Classes that no region has yet."""
+        self._next += count
+        return list(range(self._next - count, self._next))
 
-    def output(placed: Placed) -> StageRows:
-        home = placed.home
-        assert home is not None
-        mine = outputs[number[id(home)]]
-        if placed not in mine:
-            mine.append(placed)
-        return StageRows(number[id(home)], mine.index(placed))
+    def new(self, classes: Iterable[int] = (), single: bool = False, founder: Node | None = None) -> int:
+        """A region with a key of some classes, or (`single`) in one partition; the founder is why it is needed."""
+        self._leader.append(len(self._leader))
+        self._single.append(single)
+        self._classes.append(list(classes))
+        self._leaves.append([])
+        self._founders.append(founder)
+        return len(self._leader) - 1
 
-    answers: list[dict[str, int]] = [{} for _ in regions]
-    for name, placed in roots.items():
-        rows = output(placed)
-        answers[rows.stage][name] = rows.output
-    for region in regions:
-        for leaf in region.leaves:
-            if isinstance(leaf.origin, Placed):
-                output(leaf.origin)
-    wanted: dict[tuple[int, int], set[int]] = {}
-    for i, found in enumerate(answers):
-        for o in found.values():
-            wanted[i, o] = set(range(len(outputs[i][o].node.schema)))
-    stages: list[Stage] = []
-    for region in reversed(regions):
-        stage = _stage(region, number[id(region)], wave(region), outputs, answers, wanted, output)
-        stages.append(stage)
-    return tuple(reversed(stages))
+    def home(self, placed: Placed) -> int | None:
+        """The region that an operator is in."""
+        return None if placed.region is None else self.find(placed.region)
 
+    def find(self, region: int) -> int:
+        while self._leader[region] != region:
+            region = self._leader[region]
+        return region
 
-def _is_used(region: Region, roots: Mapping[str, Placed]) -> bool:
-    seen: set[int] = set()
-    todo = [p.home for p in roots.values()]
-    while todo:
-        current = todo.pop()
-        if current is None or id(current) in seen:
-            continue
-        seen.add(id(current))
-        todo += [leaf.origin.home for leaf in current.leaves if isinstance(leaf.origin, Placed)]
-    return id(region) in seen
+    def is_single(self, region: int) -> bool:
+        return self._single[self.find(region)]
 
+    def classes(self, region: int) -> list[int]:
+        return self._classes[self.find(region)]
 
-def _stage(
-    region: Region,
-    number: int,
-    wave: int,
-    outputs: list[list[Placed]],
-    answers: list[dict[str, int]],
-    wanted: dict[tuple[int, int], set[int]],
-    output: Callable[[Placed], StageRows],
-) -> Stage:
-    ids = region.classes
-    inputs: dict[Any, StageInput] = {}
-    memo: dict[int, Node] = {}
+    def leaves(self, region: int) -> list[Leaf]:
+        return self._leaves[self.find(region)]
 
-    def leaf_scan(leaf: Leaf) -> Node:
-        origin = leaf.origin if isinstance(leaf.origin, SourceRows) else output(leaf.origin)
-        if isinstance(leaf.origin, Placed) and isinstance(origin, StageRows) and leaf.expressions is not None:
-            origin = replace(origin, given=leaf.origin.node.schema, expressions=leaf.expressions)
-        key: Key | None = tuple(leaf.keys[k] for k in ids if k in leaf.keys)
-        if region.single or leaf.broadcast:
-            key = ()
-        elif not key:
-            key = None
-        own = key
-        if key and isinstance(origin, SourceRows):
-            key = tuple(composed(e, origin.expressions) for e in key)
-        identity = (origin, key, leaf.broadcast)
-        if identity not in inputs:
-            name = f"i{len(inputs)}"
-            inputs[identity] = StageInput(
-                name, origin, leaf.schema, key, leaf.broadcast, frozenset(), leaf.raw, False, own
-            )
-        return Scan(inputs[identity].name, leaf.schema, relation=not leaf.raw)
+    def founder(self, region: int) -> Node | None:
+        """The operator that a region was made for."""
+        return self._founders[self.find(region)]
 
-    def rewritten(placed: Placed) -> Node:
-        if id(placed) not in memo:
-            if placed.leaf is not None:
-                memo[id(placed)] = leaf_scan(placed.leaf)
-            else:
-                memo[id(placed)] = placed.node.with_inputs(*(rewritten(i) for i in placed.inputs))
-        return memo[id(placed)]
+    def columns(self, placed: Placed) -> dict[int, frozenset[int]]:
+        """The classes that an operator's columns carry, as they are called now."""
+        return {self._class(k): columns for k, columns in placed.columns.items()}
 
-    plans = tuple(rewritten(p) for p in outputs[number])
-    needed: dict[str, set[int]] = {}
-    ordered: set[str] = set()
-    for o, plan in enumerate(plans):
-        collect_needed(plan, wanted.get((number, o), set()), needed)
-        ordered |= ordered_leaves(plan)
-    finished = []
-    for entry in inputs.values():
-        # The key's columns travel: it is computed from the rows as they are exchanged, and from those that are kept.
-        used = frozenset(needed.get(entry.name, set()))
-        used |= frozenset(c for e in entry.own_key or () for c in references(e))
-        if isinstance(entry.origin, StageRows):
-            made = entry.origin.expressions
-            read = used if made is None else {c for i in used for c in references(made[i])}
-            wanted.setdefault((entry.origin.stage, entry.origin.output), set()).update(read)
-        finished.append(replace(entry, needed=used, ordered=entry.name in ordered))
-    return Stage(number, wave, tuple(finished), plans, answers[number], 0 if region.single else len(ids))
+    def keys(self, leaf: Leaf) -> dict[int, exp.Expression]:
+        """What a leaf is exchanged by, for each class as it is called now."""
+        return {self._class(k): expression for k, expression in leaf.keys.items()}
+
+    def _class(self, k: int) -> int:
+        while k in self._same:
+            k = self._same[k]
+        return k
+
+    def restrict(self, region: int, classes: Iterable[int]) -> None:
+        """Any non-empty part of a key serves: leave out the classes that somebody cannot provide."""
+        kept = set(classes)
+        region = self.find(region)
+        self._classes[region] = [c for c in self._classes[region] if c in kept]
+
+    def merge(self, into: int, gone: int, pairs: Mapping[int, int]) -> None:
+        """Let a region, with its leaves, become part of another; `pairs` are the classes that are the same in both."""
+        into, gone = self.find(into), self.find(gone)
+        self.restrict(into, pairs)
+        self._same |= {theirs: ours for ours, theirs in pairs.items()}
+        self._leaves[into] += self._leaves[gone]
+        self._leader[gone] = into
+
+    def add(self, region: int, leaf: Leaf) -> None:
+        self._leaves[self.find(region)].append(leaf)
+
+    def before(self, region: int) -> Iterator[int]:
+        """The regions whose rows a region waits for, directly or not, and itself."""
+        seen: set[int] = set()
+        todo = [self.find(region)]
+        while todo:
+            current = todo.pop()
+            if current in seen:
+                continue
+            seen.add(current)
+            yield current
+            origins = [leaf.origin for leaf in self._leaves[current]]
+            todo += [self.find(o.region) for o in origins if isinstance(o, Placed) and o.region is not None]
+
+    def in_order(self, roots: Iterable[int]) -> list[int]:
+        """The regions that some roots need, each after those whose rows it waits for."""
+        found: list[int] = []
+        for root in roots:
+            waiting = [r for r in self.before(root) if r not in found]
+            depth = {r: len(set(self.before(r))) for r in waiting}
+            found += sorted(waiting, key=lambda r: depth[r])
+        return found

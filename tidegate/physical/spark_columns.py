@@ -58,15 +58,18 @@ def computed_by_spark(node: Node, functions: Mapping[str, Any]) -> bool:
     return isinstance(node, Project) and not all(is_supported(e, functions) for e in node.expressions)
 
 
+def called_names(expression: exp.Expression) -> Iterator[str]:
+    """The names under which an expression calls functions, in lower case."""
+    for f in expression.find_all(exp.Func):
+        if isinstance(f, exp.Anonymous):
+            yield f.name.lower()
+        else:
+            yield from (n.lower() for n in type(f).sql_names())
+
+
 def calls_user(expression: exp.Expression, names: set[str]) -> bool:
     """Whether one of the user's functions, given in lower case, is called."""
-    for f in expression.find_all(exp.Func) if names else ():
-        if isinstance(f, exp.Anonymous):
-            if f.name.lower() in names:
-                return True
-        elif any(n.lower() in names for n in type(f).sql_names()):
-            return True
-    return False
+    return bool(names) and any(name in names for name in called_names(expression))
 
 
 @dataclass(frozen=True)

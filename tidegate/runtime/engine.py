@@ -7,6 +7,7 @@ import tempfile
 import uuid
 import weakref
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -15,9 +16,10 @@ from tidegate.algebra.operators import Node
 from tidegate.connectors.sinks import Sink
 from tidegate.errors import internal
 from tidegate.language.catalog import StreamDefinition
+from tidegate.physical.printing import describe
 from tidegate.physical.spark_columns import outsource
 from tidegate.runtime.graph import LiveGraph
-from tidegate.runtime.jobs import Group, Progress, physical, source_names
+from tidegate.runtime.jobs import Progress, physical, planned, source_names
 from tidegate.runtime.ledger import Ledger
 from tidegate.runtime.live import LiveRun
 from tidegate.runtime.recorded import Recording
@@ -77,7 +79,8 @@ class Engine:
     ) -> dict[str, Result]:
         """The answers to several queries at once: sources are read once, equal sub-plans are computed once."""
         plans = {n: self.prepared(p, functions or {}) for n, p in plans.items()}
-        graph = physical([Group("run", plans)], functions or {})
+        plan = planned(plans, functions or {})
+        graph = physical(plan, functions or {})
         used = _used(plans, definitions)
         label = next(iter(plans)) if len(plans) == 1 else "all"
         run = self.storage.below(f"runs/{label}-{uuid.uuid4().hex[:8]}")
@@ -89,14 +92,14 @@ class Engine:
                 self.spark,
                 run,
                 name,
-                plan.schema,
-                time_type(_used({name: plan}, definitions)),
-                lambda: ledger.results,
+                root.schema,
+                time_type(_used({name: root}, definitions)),
+                partial(ledger.parts, plan.answers[name]),
                 lambda: ledger.latest,
                 keep=self,
                 width=width(used),
             )
-            for name, plan in plans.items()
+            for name, root in plans.items()
         }
 
     def start(
@@ -140,9 +143,9 @@ class Engine:
         return run
 
     def explain(self, name: str, plan: Node, functions: Mapping[str, Any] | None = None) -> str:
-        """The stages a plan would run in."""
+        """The physical plan, as people read it."""
         prepared = self.prepared(plan, functions or {})
-        return physical([Group(name, {name: prepared})], functions or {}).describe()
+        return describe(planned({name: prepared}, functions or {}), functions or {})
 
     def prepared(self, plan: Node, functions: Mapping[str, Any]) -> Node:
         """The plan as it runs: what kernels cannot evaluate is Spark's."""

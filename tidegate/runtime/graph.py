@@ -10,11 +10,11 @@ A query that is added later starts at the watermark of that moment: what was val
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -27,11 +27,15 @@ from tidegate.connectors.sinks import Sink
 from tidegate.connectors.sources import RawStream, Shape, read_recorded
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.exchange.lanes import Feed, Lane
+from tidegate.exchange.messages import Message, WaveReport
 from tidegate.language.catalog import StreamDefinition
+from tidegate.physical.plan import Birth, Plan, united
+from tidegate.physical.planning import plan_query
+from tidegate.physical.printing import describe
 from tidegate.physical.spark_columns import outsource
 from tidegate.runtime.faults import reach
-from tidegate.runtime.jobs import Group, Job, Physical, physical, source_names
-from tidegate.runtime.ledger import Ledger, Manifest, SourceProgress, after
+from tidegate.runtime.jobs import Job, Physical, physical, plan_beside, source_names
+from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest, SourceProgress, after
 from tidegate.runtime.merging import FILES, merged
 from tidegate.runtime.repartition import repartition
 from tidegate.runtime.results import Result
@@ -48,10 +52,13 @@ class Query:
 
     name: str
     plan: Node
-    label: str
-    since: int
-    fingerprint: str
+    physical: Plan
+    known: KnownQuery
     sinks: tuple[Sink, ...] = ()
+
+    @property
+    def since(self) -> int:
+        return self.known.since
 
     @property
     def schema(self) -> Schema:
@@ -79,7 +86,7 @@ class _Pace:
 
     heard: dict[str, float] = field(default_factory=dict)
     epochs: list[tuple[float, float, int]] = field(default_factory=list)
-    tasks: list[dict[str, Any]] = field(default_factory=list)
+    tasks: list[Message] = field(default_factory=list)
     points: dict[str, tuple[int, int] | None] = field(default_factory=dict)
     """Of synchronized queries, how many full and partial points have passed since the graph was started."""
 
@@ -122,8 +129,10 @@ class LiveGraph:
         """Of STREAMED queries, the columns that tell their rows apart."""
         self.files_limit = FILES
         """More result files of one kind than this are merged."""
-        self._delivered: dict[tuple[str, int], int] = {}
+        self._delivered: dict[tuple[str, str, int], int] = {}
         self._physical: Physical | None = None
+        self._places: Mapping[str, int] | None = None
+        """Who kept state in the last epoch, and in which wave."""
         self.lock = threading.RLock()
         self._pace = _Pace()
 
@@ -142,20 +151,21 @@ class LiveGraph:
                         help=did_you_mean(source, list(self.definitions), "streams"),
                     )
             plan = outsource(plan, self.functions, ask_spark(lambda: self.spark))
-            mark = fingerprint(name, plan, self.functions)
             known = self.ledger.latest.queries.get(name)
-            if known is not None and known["fingerprint"] != mark:
+            others = united(q.physical for q in self._queries.values())
+            if known is None:
+                mine = plan_beside(others, name, plan, self.functions, Birth(self.ledger.latest.epoch))
+                (birth,) = {i.birth for i in mine.inputs.values()}
+                known = KnownQuery(birth, self._complete_from(plan), mine.answers[name])
+            else:
+                mine = plan_query(name, plan, self.functions, known.birth)
+            if mine.answers[name] != known.answer:
                 raise Diagnostic(
                     "QUERY_CHANGED",
                     f"the storage holds the state of another query '{name}'",
                     help="drop that query, or choose another name or state directory",
                 )
-            if known is None:
-                since = self._complete_from(plan)
-                label = f"{name}~{self.ledger.latest.epoch}"
-            else:
-                since, label = known["since"], known["label"]
-            query = Query(name, plan, label, since, mark, tuple(sinks))
+            query = Query(name, plan, mine, known, tuple(sinks))
             self._queries[name] = query
             self._physical = None
             return query
@@ -192,7 +202,7 @@ class LiveGraph:
             name,
             query.schema,
             self.time_type(query.plan),
-            lambda: self.ledger.results,
+            partial(self.ledger.parts, query.known.answer),
             lambda: self.ledger.latest,
             query.since,
             self.keys.get(name),
@@ -216,7 +226,7 @@ class LiveGraph:
             return sorted(n for n in names if not self.definitions[n].table)
 
     def describe(self) -> str:
-        return self._stages().describe()
+        return describe(self._ready().plan, self.functions)
 
     def _query(self, name: str) -> Query:
         if name not in self._queries:
@@ -227,10 +237,9 @@ class LiveGraph:
             )
         return self._queries[name]
 
-    def _stages(self) -> Physical:
+    def _ready(self) -> Physical:
         if self._physical is None:
-            groups = [Group(q.label, {q.name: q.plan}) for q in self._queries.values()]
-            self._physical = physical(groups, self.functions)
+            self._physical = physical(united(q.physical for q in self._queries.values()), self.functions)
         return self._physical
 
     # Epochs.
@@ -257,28 +266,26 @@ class LiveGraph:
             if before.finished:
                 raise Diagnostic("FINISHED", "the run is finished: its last epoch reached the end of time")
             started = self._clock()
-            repartition(self.spark, self._stages(), self.ledger, self.partitions, self._queries)
+            repartition(self.spark, self._ready(), self.ledger, self.partitions, self._queries)
             before = self.ledger.latest
             upto = max(before.upto, self.watermark() if upto is None else upto)
             seen, messages = self._run(before, batch, upto)
             sources = self._progress(before, seen)
             now = self._clock()
-            queries = {
-                q.name: {"label": q.label, "since": q.since, "fingerprint": q.fingerprint}
-                for q in self._queries.values()
-            }
-            kept = {label: log for label, log in before.logs.items() if self._owned(label)}
             manifest = after(
-                replace(before, logs=kept),
+                before,
                 messages,
                 upto=upto,
                 batch=before.batch if batch_id is None else batch_id,
                 partitions=self.partitions,
-                queries=queries,
+                queries={q.name: q.known for q in self._queries.values()},
                 sources=sources,
                 horizon=self._horizon(before.horizon, upto),
+                layout=self._ready().layout,
+                logs={} if self._renews(before) else before.logs,
             )
             self.ledger.commit(manifest)
+            self._places = self._ready().places
             self._pace.tasks = messages
             self._pace.pass_points(self._queries.values(), self._instant(before.upto), self._instant(upto))
             self._pace.epochs = [*self._pace.epochs[-99:], (started, now, sum(s[1] for s in seen.values()))]
@@ -323,8 +330,8 @@ class LiveGraph:
 
     def _run(
         self, before: Manifest, batch: Batch | None, upto: int
-    ) -> tuple[dict[str, tuple[int, int]], list[dict[str, Any]]]:
-        graph = self._stages()
+    ) -> tuple[dict[str, tuple[int, int]], list[Message]]:
+        graph = self._ready()
         job = Job(
             self.spark,
             graph,
@@ -335,6 +342,7 @@ class LiveGraph:
             upto,
             before.logs,
             keep_state=upto != MAX,
+            renew=self._renews(before),
         )
         frames: list[DataFrame] = []
         observed: Observation | None = None
@@ -354,17 +362,17 @@ class LiveGraph:
 
     def _tables(self, job: Job, before: Manifest) -> list[DataFrame]:
         """Tables, and the one row without columns: read once, in the first epoch of a query."""
-        fresh = [q.label for q in self._queries.values() if q.name not in before.queries]
+        fresh = {q.known.birth for q in self._queries.values() if q.name not in before.queries}
         if not fresh:
             return []
         frames = []
-        for name in sorted(self._stages().sources(fresh)):
+        for name in sorted(self._ready().sources(fresh)):
             definition = self.definitions[name]
             if definition.table:
                 stream = read_recorded(self.spark, definition, self.tables.get(name))
-                lanes = self._stages().lanes_from(name, fresh)
+                lanes = self._ready().lanes_from(name, fresh)
                 frames.append(job.enter(stream.frame, [job.feed(name, lanes)]))
-        single = self._stages().lanes_from(None, fresh)
+        single = self._ready().lanes_from(None, fresh)
         return [*frames, job.one_row(single)] if single else frames
 
     def _progress(
@@ -379,8 +387,12 @@ class LiveGraph:
             sources[name] = replace(known, newest=top, rows=known.rows + rows)
         return sources
 
-    def _owned(self, place: str) -> bool:
-        return any(place.startswith(f"{q.label}.") for q in self._queries.values())
+    def _renews(self, before: Manifest) -> bool:
+        """Whether somebody who keeps state has left its wave: then logs begin anew, without what nobody runs any more."""
+        ready = self._ready()
+        if self._places is None:
+            return bool(before.logs) and before.layout != ready.layout
+        return any(ready.places.get(id_) != wave for id_, wave in self._places.items())
 
     def _given(self, name: str) -> StreamDefinition:
         if name not in self.definitions:
@@ -401,7 +413,7 @@ class LiveGraph:
                 continue
             result = self.result(query.name)
             for number, sink in enumerate(query.sinks):
-                done = self._delivered.get((query.label, number))
+                done = self._delivered.get((query.known.answer, query.name, number))
                 if done is None:
                     done = self._catch_up(sink, result)
                 for epoch in self.ledger.epochs:
@@ -411,7 +423,7 @@ class LiveGraph:
                     reach("before sink")
                     sink.write(epoch, result.changes_between(*bounds))
                     reach("after sink")
-                self._delivered[query.label, number] = self.ledger.latest.epoch
+                self._delivered[query.known.answer, query.name, number] = self.ledger.latest.epoch
 
     def _catch_up(self, sink: Sink, result: Result) -> int:
         """Epochs that only the index knows: a sink has got all of them, or gets them as one."""
@@ -465,9 +477,9 @@ class LiveGraph:
         return tick if tick in (MIN, MAX) else tick // self.width
 
     @property
-    def last_tasks(self) -> list[dict[str, Any]]:
+    def last_tasks(self) -> list[WaveReport]:
         """What the tasks of the last epoch reported: rows, and seconds by part of the work."""
-        return [m for m in self._pace.tasks if m["kind"] == "stage"]
+        return [m for m in self._pace.tasks if isinstance(m, WaveReport)]
 
 
 def combine(streams: Sequence[RawStream]) -> Batch:
@@ -508,10 +520,3 @@ def _observed(batch: Batch, names: Sequence[str]) -> list[Column]:
         found.append(F.expr(f"max(CASE WHEN {good} THEN {shape.ts} END) AS newest_{tag}"))
         found.append(F.expr(f"count(CASE WHEN source = {tag} THEN 1 END) AS rows_{tag}"))
     return found
-
-
-def fingerprint(name: str, plan: Node, functions: Mapping[str, Any]) -> str:
-    """What must be equal for a state to fit a plan: its stages, and the columns between them."""
-    stages = physical([Group(name, {name: plan})], functions)
-    text = stages.describe() + repr([(s.outputs, [i.schema for i in s.inputs]) for s in stages.stages])
-    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,11 +1,8 @@
-"""One epoch as one Spark job: rows of the sources through the waves of all stages, messages back to the driver."""
+"""One epoch as one Spark job: rows of the sources through all waves, messages back to the driver."""
 
 from __future__ import annotations
 
-import json
-import re
-import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from tidegate.algebra.operators import Node, Scan
-from tidegate.errors import Diagnostic, Kind
+from tidegate.errors import Diagnostic
 from tidegate.exchange.lanes import (
     Boundary,
     Feed,
@@ -26,94 +23,96 @@ from tidegate.exchange.lanes import (
     one_row,
     tick,
 )
-from tidegate.physical.planning import plan_stages
-from tidegate.physical.stages import SourceRows, Stage, StageInput, StageRows, describe
+from tidegate.exchange.messages import Failed, Log, Message, decode
+from tidegate.kernels.modify import ModifyKernel
+from tidegate.physical.identity import identity_of
+from tidegate.physical.plan import Birth, Plan, SourceRows, united
+from tidegate.physical.planning import plan_query
 from tidegate.runtime.faults import reach
 from tidegate.spark.context import on_one_machine
 from tidegate.storage import BLOCKS, Storage
 from tidegate.worker.columnar import Reading
-from tidegate.worker.tasks import Epoch, Log, PackedPlan, Plan, ReadTask, WaveTask, pack
+from tidegate.worker.tasks import Epoch, PackedPlan, ReadTask, WaveTask, WorkerPlan, pack
 
 MESSAGES = "meta STRING"
 
 
 @dataclass(frozen=True)
-class Group:
-    """Queries that were started together and share their stages."""
-
-    label: str
-    roots: Mapping[str, Node]
-
-
-@dataclass(frozen=True)
 class Physical:
-    """The stages of all groups of a graph, ready to be sent to workers."""
+    """A plan ready to be sent to workers."""
 
-    stages: tuple[Stage, ...]
+    plan: Plan
     lanes: tuple[Lane, ...]
     boundaries: tuple[Boundary, ...]
     packed: PackedPlan
-    groups: tuple[str, ...]
-    """Per stage, the group it belongs to."""
+    places: Mapping[str, int]
+    """Who keeps state, and in which wave: operators by their tables, inputs by rows that wait."""
 
     @property
     def waves(self) -> int:
         return len(self.boundaries)
 
-    def lanes_from(self, source: str | None, groups: Sequence[str] | None = None) -> tuple[Lane, ...]:
-        """The lanes that a source feeds (None: the one row without columns), of some groups or of all."""
-        found = []
-        for lane in self.lanes:
-            origin = lane.input.origin
-            if not isinstance(origin, SourceRows):
-                continue
-            name = None if origin.scan is None else origin.scan.name
-            if name == source and (groups is None or self.groups[lane.stage] in groups):
-                found.append(lane)
-        return tuple(found)
+    @property
+    def layout(self) -> str:
+        """A digest of `places`."""
+        return identity_of("layout", self.places)
 
-    def sources(self, groups: Sequence[str] | None = None) -> set[str]:
+    def lanes_from(self, source: str | None, births: Collection[Birth] | None = None) -> tuple[Lane, ...]:
+        """The lanes that a source feeds (None: the one row without columns), of some births or of all."""
+        return tuple(
+            lane
+            for lane in self.lanes
+            if isinstance(lane.input.origin, SourceRows)
+            and lane.input.origin.name == source
+            and (births is None or lane.input.birth in births)
+        )
+
+    def sources(self, births: Collection[Birth] | None = None) -> set[str]:
         """The names of the streams and tables that are read."""
-        found = set()
-        for lane in self.lanes:
-            origin = lane.input.origin
-            if isinstance(origin, SourceRows) and origin.scan is not None:
-                if groups is None or self.groups[lane.stage] in groups:
-                    found.add(origin.scan.name)
-        return found
-
-    def describe(self) -> str:
-        return describe(self.stages)
+        origins = (x.input.origin for x in self.lanes if births is None or x.input.birth in births)
+        return {o.name for o in origins if isinstance(o, SourceRows) and o.name is not None}
 
 
-def physical(groups: Sequence[Group], functions: Mapping[str, Any]) -> Physical:
-    """The stages of some groups of queries, numbered through."""
-    stages: list[Stage] = []
-    owners: list[str] = []
-    labels: list[str] = []
-    for group in groups:
-        own = plan_stages(group.roots, functions)
-        for stage in own:
-            owners.append(group.label)
-            labels.append(f"{group.label}.{stage.number}")
-        stages += [_shifted(s, len(stages), group.label) for s in own]
-    lanes = lanes_of(stages)
+def physical(plan: Plan, functions: Mapping[str, Any]) -> Physical:
+    """A plan with what its waves exchange, as workers take it."""
+    lanes = lanes_of(plan)
     layout = boundaries(lanes)
-    plan = Plan(tuple(stages), lanes, layout, functions, tuple(labels))
-    return Physical(tuple(stages), lanes, layout, pack(plan), tuple(owners))
+    programs = {wave: plan.program(wave) for wave in range(1, plan.depth + 1)}
+    worker = WorkerPlan(
+        lanes, layout, programs, frozenset(plan.answers.values()), _reporters(plan), dict(functions)
+    )
+    keepers = [*plan.inputs, *(o.id for o in plan.operators.values() if o.kernel.layout)]
+    return Physical(plan, lanes, layout, pack(worker), {id_: plan.waves[id_] for id_ in keepers})
 
 
-def _shifted(stage: Stage, by: int, label: str) -> Stage:
-    # What has no key spreads over the partitions, to where it was, whichever queries come and go.
-    home = zlib.crc32(label.encode()) + stage.number
+def planned(roots: Mapping[str, Node], functions: Mapping[str, Any], birth: Birth | None = None) -> Plan:
+    """The plan of some queries that begin together."""
+    found = Plan()
+    for name, root in roots.items():
+        found = united([found, plan_beside(found, name, root, functions, birth or Birth())])
+    return found
 
-    def moved(entry: StageInput) -> StageInput:
-        entry = replace(entry, home=home)
-        if isinstance(entry.origin, StageRows):
-            return replace(entry, origin=replace(entry.origin, stage=entry.origin.stage + by))
-        return entry
 
-    return replace(stage, number=stage.number + by, inputs=tuple(moved(i) for i in stage.inputs))
+def plan_beside(others: Plan, name: str, root: Node, functions: Mapping[str, Any], birth: Birth) -> Plan:
+    """The plan of a query that runs beside others: it shares what they have, unless operators would wait for themselves."""
+    plan = plan_query(name, root, functions, birth)
+    if united([others, plan]).is_circular:
+        return plan_query(name, root, functions, replace(birth, by_wave=True))
+    return plan
+
+
+def _reporters(plan: Plan) -> dict[str, str]:
+    """One operator for each way in which a source's rows modify a relation: what it refuses is refused once."""
+    found: dict[str, tuple[str, str]] = {}
+    for operator in plan.operators.values():
+        if isinstance(operator.kernel, ModifyKernel):
+            (below,) = operator.inputs
+            entry = plan.inputs.get(below)
+            origin = entry.origin if entry is not None else None
+            source = origin.name if isinstance(origin, SourceRows) else None
+            same = identity_of("anomalies", source, operator.kernel)
+            found.setdefault(same, (operator.id, source or "unknown"))
+    return dict(found.values())
 
 
 @dataclass(frozen=True)
@@ -130,6 +129,7 @@ class Job:
     logs: Mapping[str, Log]
     keep_state: bool = True
     hold: bool = True
+    renew: bool = False
 
     def enter(self, frame: DataFrame, feeds: Sequence[Feed], late: int | None = None) -> DataFrame:
         return enter(frame, feeds, self.physical.boundaries[0], self.partitions, late)
@@ -144,9 +144,9 @@ class Job:
         assert origin.scan is not None
         return Feed(name, 0, tuple(f"c{i}" for i in range(len(origin.scan.schema))), tuple(lanes))
 
-    def run(self, frames: Sequence[DataFrame], reading: Reading | None = None) -> list[dict[str, Any]]:
+    def run(self, frames: Sequence[DataFrame], reading: Reading | None = None) -> list[Message]:
         """Run the epoch on the union of the frames and what is read as columns; the messages of all tasks."""
-        if not self.physical.stages:
+        if not self.physical.lanes:
             return []
         first = self.physical.boundaries[0]
         if reading is not None and reading.splits:
@@ -186,7 +186,7 @@ class Job:
     def _splits(self, reading: Reading) -> DataFrame:
         return self.spark.range(0, len(reading.splits), 1, len(reading.splits))
 
-    def _collected(self, frame: DataFrame) -> list[dict[str, Any]]:
+    def _collected(self, frame: DataFrame) -> list[Message]:
         reach("before state")
         try:
             messages = collected(frame)
@@ -213,6 +213,7 @@ class Job:
             self.hold,
             self.partitions,
             self._files(),
+            self.renew,
         )
 
     def _files(self) -> Storage | None:
@@ -221,44 +222,32 @@ class Job:
         return self.storage.below(BLOCKS) if together else None
 
 
-def collected(frame: DataFrame) -> list[dict[str, Any]]:
-    """The messages of all tasks."""
+def collected(frame: DataFrame) -> list[Message]:
+    """The messages of all tasks; what one of them failed with is raised here."""
     try:
-        return [json.loads(row[0]) for row in frame.collect()]
-    except Exception as problem:
-        found = _diagnostic(problem)
+        messages = [decode(row[0]) for row in frame.collect()]
+    except PySparkException as problem:
+        found = _of_spark(problem)
         if found is None:
             raise
         raise found from problem
+    for message in messages:
+        if isinstance(message, Failed):
+            raise message.diagnostic()
+    return messages
 
 
-def _diagnostic(problem: Exception) -> Diagnostic | None:
-    """The diagnostic that a kernel raised in a worker (Spark passes on only its text), or Spark's own complaint as one."""
-    text = str(problem)
-    start = text.find("tidegate.errors.Diagnostic: ")
-    if start < 0:
-        condition = problem.getCondition() if isinstance(problem, PySparkException) else None
-        if condition is None or "Traceback" in text:
-            return None
-        message = (
-            text.split(" If necessary set", maxsplit=1)[0]
-            .split("SQLSTATE", maxsplit=1)[0]
-            .split("\n", maxsplit=1)[0]
-        )
-        return Diagnostic(condition.split(".")[0], message.removeprefix(f"[{condition}] ").strip())
-    head, *rest = text[start:].split(": ", 1)[1].split("\n")
-    advice = next((line.removeprefix("help: ") for line in rest[:4] if line.startswith("help: ")), None)
-    said = _HEAD.match(head)
-    if said is None:
-        return Diagnostic("EVALUATION", head, help=advice)
-    found = Diagnostic(said["condition"], said["message"], help=advice, kind=Kind(said["kind"]))
-    return found.at((int(said["start"]), int(said["end"])) if said["start"] else None)
-
-
-_HEAD = re.compile(
-    r"(?P<kind>[a-z ]+)\[(?P<condition>\w+)\](?: at characters (?P<start>\d+) to (?P<end>\d+))?: (?P<message>.*)"
-)
-"""The first line of a diagnostic that was not located yet: workers do not know the query's text."""
+def _of_spark(problem: PySparkException) -> Diagnostic | None:
+    """Spark's own complaint about a value as a diagnostic."""
+    text, condition = str(problem), problem.getCondition()
+    if condition is None or "Traceback" in text:
+        return None
+    message = (
+        text.split(" If necessary set", maxsplit=1)[0]
+        .split("SQLSTATE", maxsplit=1)[0]
+        .split("\n", maxsplit=1)[0]
+    )
+    return Diagnostic(condition.split(".")[0], message.removeprefix(f"[{condition}] ").strip())
 
 
 def source_names(roots: Mapping[str, Node]) -> set[str]:

@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tidegate.codec import from_data, to_data
 from tidegate.errors import Diagnostic
+from tidegate.exchange.messages import Log, Message, Quarantined, ResultFile, RowCounts, WaveReport
+from tidegate.physical.plan import Birth
 from tidegate.runtime.faults import reach
 from tidegate.storage import BLOCKS, Storage
 from tidegate.time import MAX, MIN
-from tidegate.worker.tasks import Log
+from tidegate.worker.result_files import Section, read_directory
 
-FORMAT = 2
+FORMAT = 3
 
 INDEX = "index/results.json"
 
@@ -29,17 +32,23 @@ MANIFESTS = 256
 
 
 @dataclass(frozen=True)
-class ResultFile:
-    """Rows of an answer in one file. All instants are ticks."""
+class ResultPart:
+    """Rows of one operator in a file: all of it, or (`section`) a part."""
 
-    query: str
     file: str
-    rows: int
-    negative: int
-    multiple: int
-    min_ts: int
-    max_ts: int
-    max_te: int
+    section: Section | None
+    counts: RowCounts
+
+
+@dataclass(frozen=True)
+class KnownQuery:
+    """What the graph remembers of a query."""
+
+    birth: Birth
+    since: int
+    """The instant from which its answer holds."""
+    answer: str
+    """The identity of the operator that answers it."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +69,11 @@ class Manifest:
     batch: int = -1
     partitions: int = 0
     sources: Mapping[str, SourceProgress] = field(default_factory=dict)
-    queries: Mapping[str, Any] = field(default_factory=dict)
-    """Name -> what the graph remembers of it: the label of its group, since when it runs, the plan's fingerprint."""
+    queries: Mapping[str, KnownQuery] = field(default_factory=dict)
     logs: Mapping[str, Log] = field(default_factory=dict)
+    """Place (a wave in a partition) -> the segments of its operators' state."""
+    layout: str = ""
+    """Which operators run in which wave, as a digest."""
     results: tuple[ResultFile, ...] = ()
     horizon: int = MIN
     """Answers before this instant may be gone once this epoch counts."""
@@ -98,6 +109,7 @@ class Ledger:
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
         self._results: list[ResultFile] = []
+        self._directories: dict[str, dict[str, Section]] = {}
         self._since: dict[int, tuple[int, int]] = {}
         self._previous: set[str] = set()
         self._replaced: list[str] = []
@@ -107,8 +119,7 @@ class Ledger:
         """Answers before this instant are not kept."""
         self._results += self.index.results
         for name in storage.names("manifests"):
-            manifest = _decode(bytes(storage.read(f"manifests/{name}")))
-            self._record(manifest)
+            self._record(read_manifest(storage, name))
         self.horizon = max(self.horizon, self.latest.horizon)
         self._collect_litter()
 
@@ -116,6 +127,23 @@ class Ledger:
     def results(self) -> tuple[ResultFile, ...]:
         """Every result file that is kept, in order of its epoch."""
         return tuple(self._results)
+
+    def parts(self, operator: str) -> list[ResultPart]:
+        """Where the rows of an operator are, in order of epochs."""
+        found = []
+        for file in self.results:
+            if file.section == operator:
+                found.append(ResultPart(file.file, None, file.counts))
+            elif file.section is None:
+                section = self._directory(file.file).get(operator)
+                if section is not None:
+                    found.append(ResultPart(file.file, section, section.counts))
+        return found
+
+    def _directory(self, file: str) -> dict[str, Section]:
+        if file not in self._directories:
+            self._directories[file] = read_directory(self.storage, file)
+        return self._directories[file]
 
     def bounds(self, epoch: int) -> tuple[int, int] | None:
         """[W0, W1) of a committed epoch."""
@@ -147,12 +175,13 @@ class Ledger:
         passed = [e for e, (low, high) in self._since.items() if low != high]
         marked = max([self.index.marked, *passed])
         self.index = Index(self.latest.epoch, self.latest.upto, marked, self.horizon, tuple(after))
-        self.storage.publish(INDEX, _encode_index(self.index))
+        self.storage.publish(INDEX, _encode(self.index))
         reach("after index")
         for file in self._replaced:
             self.storage.delete(file)
         kept = {f.file for f in after}
         self._replaced = [f.file for f in before if f.file not in kept]
+        self._directories = {f: d for f, d in self._directories.items() if f in kept}
         self._results, self._since = after, {}
         for name in self.storage.names("manifests"):
             if int(name.split(".")[0]) < self.latest.epoch:
@@ -162,7 +191,7 @@ class Ledger:
     def forget_before(self, horizon: int) -> None:
         """Drop result files whose rows all ended before the horizon; an end at the horizon is a change that is kept."""
         self.horizon = max(self.horizon, horizon)
-        gone = [r for r in self._results if r.max_te < horizon]
+        gone = [r for r in self._results if r.counts.max_te < horizon]
         if not gone:
             return
         for result in gone:
@@ -186,28 +215,27 @@ class Ledger:
             if f"state/{name}" not in known:
                 self.storage.delete(f"state/{name}")
         # Retention deletes files that manifests still name, and merging leaves files that nobody names.
-        queries = {r.query for r in self._results}
-        existing = {f"results/{q}/{n}" for q in queries for n in self.storage.names(f"results/{q}")}
+        existing = {f"results/{n}" for n in self.storage.names("results")}
         self._results = [r for r in self._results if r.file in existing]
         for file in existing - {r.file for r in self._results}:
             self.storage.delete(file)
 
 
-def after(before: Manifest, messages: Iterable[Mapping[str, Any]], **changes: Any) -> Manifest:
+def after(before: Manifest, messages: Iterable[Message], **changes: Any) -> Manifest:
     """The manifest of the next epoch: what the tasks reported, on top of the one before."""
-    logs = dict(before.logs)
+    logs = dict(changes.pop("logs", before.logs))
     results: list[ResultFile] = []
     sources = dict(changes.pop("sources", before.sources))
     for message in messages:
-        if message["kind"] == "stage":
-            if "segments" in message:
-                logs[message["place"]] = Log(tuple(message["segments"]), message["logged"])
-            results += [ResultFile(**r) for r in message["results"]]
-            for name, newest in message["newest"].items():
+        if isinstance(message, WaveReport):
+            if message.log is not None:
+                logs[message.place] = message.log
+            results += message.results
+            for name, newest in message.newest.items():
                 known = sources.get(name, SourceProgress())
                 sources[name] = replace(known, newest=max(known.newest, newest))
-        elif message["kind"] == "quarantine":
-            for name, counts in message["counts"].items():
+        elif isinstance(message, Quarantined):
+            for name, counts in message.counts.items():
                 known = sources.get(name, SourceProgress())
                 total = dict(known.refused)
                 for reason, count in counts.items():
@@ -222,23 +250,20 @@ def _read_index(storage: Storage) -> Index:
     folder, _, name = INDEX.partition("/")
     if name not in storage.names(folder):
         return Index()
-    found = _checked(bytes(storage.read(INDEX)))
-    return Index(**{**found, "results": tuple(ResultFile(**r) for r in found["results"])})
-
-
-def _encode_index(index: Index) -> bytes:
-    return json.dumps({"format": FORMAT, **asdict(index)}, separators=(",", ":")).encode()
+    found: Index = from_data(Index, checked(bytes(storage.read(INDEX))))
+    return found
 
 
 def _name(epoch: int) -> str:
     return f"manifests/{epoch:08d}.json"
 
 
-def _encode(manifest: Manifest) -> bytes:
-    return json.dumps({"format": FORMAT, **asdict(manifest)}, separators=(",", ":")).encode()
+def _encode(value: Manifest | Index) -> bytes:
+    return json.dumps({"format": FORMAT, **to_data(value)}, separators=(",", ":")).encode()
 
 
-def _checked(data: bytes) -> dict[str, Any]:
+def checked(data: bytes) -> dict[str, Any]:
+    """What a manifest or index says, if this version can read it."""
     found: dict[str, Any] = json.loads(data)
     if found.pop("format", None) != FORMAT:
         raise Diagnostic(
@@ -249,9 +274,7 @@ def _checked(data: bytes) -> dict[str, Any]:
     return found
 
 
-def _decode(data: bytes) -> Manifest:
-    found = _checked(data)
-    found["logs"] = {k: Log(tuple(v["segments"]), v["rows"]) for k, v in found["logs"].items()}
-    found["results"] = tuple(ResultFile(**r) for r in found["results"])
-    found["sources"] = {k: SourceProgress(**v) for k, v in found["sources"].items()}
-    return Manifest(**found)
+def read_manifest(storage: Storage, name: str) -> Manifest:
+    """A manifest by its file name."""
+    found: Manifest = from_data(Manifest, checked(bytes(storage.read(f"manifests/{name}"))))
+    return found

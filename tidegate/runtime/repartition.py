@@ -5,23 +5,24 @@ That is an epoch of its own, in which no time passes: tasks write the new partit
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
 from tidegate.errors import Diagnostic, Kind
+from tidegate.exchange.messages import Moved
 from tidegate.runtime.faults import reach
 from tidegate.runtime.jobs import MESSAGES, Physical, collected
-from tidegate.runtime.ledger import Ledger, Manifest
+from tidegate.runtime.ledger import Ledger
 from tidegate.worker.repartition import Cut, MoveTask, moves_of
-from tidegate.worker.tasks import Log, unpack
+from tidegate.worker.tasks import unpack
 
 
 def repartition(
     spark: SparkSession, graph: Physical, ledger: Ledger, partitions: int, queries: Collection[str] = ()
 ) -> None:
-    """Cut the state of the graph's stages into so many partitions; `queries` are those that it runs.
+    """Cut the state of the graph's operators into so many partitions; `queries` are those that it runs.
 
     What cannot be cut is refused before anything is changed.
     """
@@ -29,7 +30,7 @@ def repartition(
     if before.partitions in (0, partitions) or before.finished:
         return
     known = {name: query for name, query in before.queries.items() if name in queries}
-    _refuse_if_impossible(graph, {q["label"]: name for name, q in known.items()}, before, partitions)
+    _refuse_if_impossible(graph, before.partitions, partitions)
     cut = Cut(
         graph.packed,
         before.epoch + 1,
@@ -40,27 +41,34 @@ def repartition(
         partitions,
     )
     tasks = spark.range(0, partitions, 1, partitions).mapInArrow(MoveTask(cut), MESSAGES)
-    logs = {m["place"]: Log(tuple(m["segments"]), m["rows"]) for m in collected(tasks)}
+    logs = {m.place: m.log for m in collected(tasks) if isinstance(m, Moved)}
     reach("moved state")
     ledger.commit(
-        replace(before, epoch=before.epoch + 1, partitions=partitions, queries=known, logs=logs, results=())
+        replace(
+            before,
+            epoch=before.epoch + 1,
+            partitions=partitions,
+            queries=known,
+            logs=logs,
+            results=(),
+            layout=graph.layout,
+        )
     )
 
 
-def _refuse_if_impossible(
-    graph: Physical, names: Mapping[str, str], before: Manifest, partitions: int
-) -> None:
-    unpacked = unpack(graph.packed)
-    for stage, group in zip(graph.stages, graph.groups, strict=True):
-        program = unpacked.programs[stage.number]
-        moves = moves_of(stage, program, unpacked.plan.functions)
-        if not moves.unknown or (names and group not in names):
+def _refuse_if_impossible(graph: Physical, old: int, new: int) -> None:
+    plan = unpack(graph.packed)
+    for wave, program in plan.programs.items():
+        inputs = [lane.input for lane in plan.lanes if lane.wave == wave]
+        moves = moves_of(inputs, program, plan.functions)
+        if not moves.unknown:
             continue
-        operators = ", ".join(step.split(":")[-1] for step in moves.unknown)
+        names = {o.id: o.name for o in program.operators}
+        operators = ", ".join(sorted({names.get(id_, "rows that wait") for id_ in moves.unknown}))
         raise Diagnostic(
             "STATE_NOT_DIVISIBLE",
-            f"the state of '{names.get(group, group)}' cannot be moved from {before.partitions} to {partitions} partitions: "
+            f"the state cannot be moved from {old} to {new} partitions: "
             f"rows of {operators} no longer have the values by which they were exchanged",
-            help=f"go on with {before.partitions} partitions, or keep the columns that are joined or grouped by in the query",
+            help=f"go on with {old} partitions, or keep the columns that are joined or grouped by in the query",
             kind=Kind.UNSUPPORTED,
         )

@@ -16,10 +16,12 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from tidegate.errors import Diagnostic
+from tidegate.exchange.blocks import decode
+from tidegate.exchange.messages import RowCounts
 from tidegate.kernels.rows import Frame, to_arrow
-from tidegate.runtime.ledger import Manifest, ResultFile
+from tidegate.runtime.ledger import Manifest, ResultPart
 from tidegate.runtime.notebook import html_of
-from tidegate.spark.values import ddl
+from tidegate.spark.values import arrow_type, ddl
 from tidegate.storage import Storage
 from tidegate.time import MAX, MIN, to_datetime, to_ticks, widened
 from tidegate.types import TIMESTAMP, Field, Schema, Type
@@ -29,7 +31,7 @@ from tidegate.types import TIMESTAMP, Field, Schema, Type
 class Result:
     """The answer of one query as far as it is known.
 
-    `files` and `manifest` are asked each time, so that a running query's answer grows.
+    `parts` and `manifest` are asked each time, so that a running query's answer grows.
     """
 
     spark: SparkSession
@@ -37,7 +39,7 @@ class Result:
     name: str
     schema: Schema
     time_type: Type | None
-    files: Callable[[], Sequence[ResultFile]]
+    parts: Callable[[], Sequence[ResultPart]]
     manifest: Callable[[], Manifest]
     since: int = MIN
     key: tuple[int, ...] | None = None
@@ -56,7 +58,7 @@ class Result:
 
     def signed(self) -> DataFrame:
         """The rows as they were computed: `c0`, …, `ts`, `te`, `n`."""
-        return self._read(self._files())
+        return self._read(self.parts())
 
     def intervals(self, since: int | datetime | None = None) -> DataFrame:
         """The rows with `valid_from` and `valid_to` (NULL: no known end, or from the beginning); `since`: that end after it.
@@ -64,14 +66,14 @@ class Result:
         Where streams have batches, `from_batch` and `to_batch` follow: a row is valid from one pair (t, i) to the other.
         """
         low = self._kept(since, "intervals")
-        files = self._files()
-        rows = self._read(files)
+        parts = self.parts()
+        rows = self._read(parts)
         names = self._columns()
-        if any(f.negative for f in files):
+        if any(p.counts.negative for p in parts):
             keys = [F.col(c) for c, f in zip(names, self.schema, strict=True) if _hashable(f)]
             spread = rows.repartition(*keys) if keys else rows.coalesce(1)
             rows = spread.mapInArrow(_Matching(tuple(names)), rows.schema)
-        if any(f.negative or f.multiple for f in files):
+        if any(p.counts.negative or p.counts.multiple for p in parts):
             rows = rows.select(*names, "ts", "te", F.explode(F.expr("sequence(1L, n)")).alias("n"))
         if low != MIN:
             rows = rows.filter(F.col("te") > F.lit(low))
@@ -90,9 +92,9 @@ class Result:
     def changes_between(self, low: int, high: int) -> DataFrame:
         """The changes at instants of [low, high), in ticks."""
         names = self._columns()
-        files = [f for f in self._files() if f.min_ts < high and (f.max_ts >= low or f.max_te >= low)]
+        parts = [p for p in self.parts() if _changes_within(p.counts, low, high)]
         ends = F.explode(F.expr("array(struct(ts AS t, n AS d), struct(te AS t, -n AS d))")).alias("e")
-        events = self._read(files).select(*names, ends).select(*names, "e.t", "e.d")
+        events = self._read(parts).select(*names, ends).select(*names, "e.t", "e.d")
         inside = events.filter(
             (F.col("t") >= F.lit(low)) & (F.col("t") < F.lit(high)) & (F.col("t") < F.lit(MAX))
         )
@@ -161,27 +163,28 @@ class Result:
 
     def _snapshot(self, t: int) -> DataFrame:
         names = self._columns()
-        files = [f for f in self._files() if f.min_ts <= t < f.max_te]
-        valid = self._read(files).filter((F.col("ts") <= F.lit(t)) & (F.lit(t) < F.col("te")))
-        if any(f.negative for f in files):
+        parts = [p for p in self.parts() if p.counts.min_ts <= t < p.counts.max_te]
+        valid = self._read(parts).filter((F.col("ts") <= F.lit(t)) & (F.lit(t) < F.col("te")))
+        if any(p.counts.negative for p in parts):
             valid = valid.groupBy(*names).agg(F.sum("n").alias("n")).filter("n > 0")
-        if any(f.negative or f.multiple for f in files):
+        if any(p.counts.negative or p.counts.multiple for p in parts):
             valid = valid.select(*names, F.explode(F.expr("sequence(1L, n)")).alias("k"))
         return valid.select(*self._named())
-
-    def _files(self) -> list[ResultFile]:
-        return [f for f in self.files() if f.query == self.name]
 
     def _columns(self) -> list[str]:
         return [f"c{i}" for i in range(len(self.schema))]
 
-    def _read(self, files: Sequence[ResultFile]) -> DataFrame:
+    def _read(self, parts: Sequence[ResultPart]) -> DataFrame:
         stored = [f"c{i} {_stored(f.type)}" for i, f in enumerate(self.schema) if f.type.name != "VOID"]
         schema = ", ".join([*stored, "ts BIGINT", "te BIGINT", "n BIGINT"])
-        if files:
-            paths = [self.storage.path(f.file) for f in files]
-            rows = self.spark.read.schema(schema).parquet(*paths)
-        else:
+        whole = [self.storage.path(p.file) for p in parts if p.section is None]
+        sections = [(p.file, p.section.offset, p.section.length) for p in parts if p.section is not None]
+        rows = self.spark.read.schema(schema).parquet(*whole) if whole else None
+        if sections:
+            listed = self.spark.createDataFrame(sections, "file STRING, offset BIGINT, length BIGINT")
+            found = listed.mapInArrow(_SectionReader(self.storage, self.schema), schema)
+            rows = found if rows is None else rows.unionAll(found)
+        if rows is None:
             rows = self.spark.createDataFrame([], schema)
         columns = []
         for i, column_field in enumerate(self.schema):
@@ -224,6 +227,37 @@ class Result:
         if self.time_type == TIMESTAMP and ticks != MAX:
             return to_datetime(ticks).strftime("%Y-%m-%d %H:%M:%S.%f")
         return str(ticks)
+
+
+def _changes_within(counts: RowCounts, low: int, high: int) -> bool:
+    return counts.min_ts < high and (counts.max_ts >= low or counts.max_te >= low)
+
+
+@dataclass(frozen=True)
+class _SectionReader:
+    """Reads sections of files in Spark's tasks, only those that it is given."""
+
+    storage: Storage
+    schema: Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        fields = [
+            pa.field(f"c{i}", _stored_arrow(f.type))
+            for i, f in enumerate(self.schema)
+            if f.type.name != "VOID"
+        ]
+        wanted = pa.schema([*fields, *(pa.field(n, pa.int64()) for n in ("ts", "te", "n"))])
+        for batch in batches:
+            for file, offset, length in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+                rows = decode(self.storage.read_range(file, offset, length))
+                yield from to_arrow(rows.select(wanted.names)).cast(wanted).combine_chunks().to_batches()
+
+
+def _stored_arrow(type_: Type) -> pa.DataType:
+    if type_.name == "MAP":
+        key, value = (arrow_type(t) for t in type_.params)
+        return pa.list_(pa.struct([pa.field("key", key), pa.field("value", value)]))
+    return arrow_type(type_)
 
 
 def _stored(type_: Type) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from tidegate.runtime.ledger import read_manifest
 from tidegate.storage import Storage
 from tidegate.time import MAX, MIN
 
@@ -13,21 +13,22 @@ def describe_state(uri: str) -> dict[str, dict[str, Any]]:
     """The latest manifest of every live graph of a state directory, in words for people."""
     storage = Storage(uri)
     found = {}
-    for graph in storage.names("graphs"):
-        manifests = sorted(storage.names(f"graphs/{graph}/manifests"))
+    for name in storage.names("graphs"):
+        graph = storage.below(f"graphs/{name}")
+        manifests = graph.names("manifests")
         if manifests:
-            latest = json.loads(bytes(storage.read(f"graphs/{graph}/manifests/{manifests[-1]}")))
-            found[graph] = {
-                "epoch": latest["epoch"],
-                "watermark": {MIN: "none yet", MAX: "finished"}.get(latest["upto"], latest["upto"]),
-                "queries": sorted(latest["queries"]),
+            latest = read_manifest(graph, manifests[-1])
+            found[name] = {
+                "epoch": latest.epoch,
+                "watermark": {MIN: "none yet", MAX: "finished"}.get(latest.upto, latest.upto),
+                "queries": sorted(latest.queries),
                 "sources": {
                     name: {
-                        "rows": source["rows"],
-                        "newest": "none yet" if source["newest"] == MIN else source["newest"],
-                        "quarantine": sum(source["refused"].values()),
+                        "rows": source.rows,
+                        "newest": "none yet" if source.newest == MIN else source.newest,
+                        "quarantine": sum(source.refused.values()),
                     }
-                    for name, source in latest["sources"].items()
+                    for name, source in latest.sources.items()
                 },
             }
     return found

@@ -24,7 +24,7 @@ from tidegate.kernels.expressions import Scalar
 from tidegate.kernels.rows import Frame, dtype, normalized
 from tidegate.kernels.translation import translate
 from tidegate.language.catalog import StreamDefinition
-from tidegate.physical.stages import SourceRows
+from tidegate.physical.plan import SourceRows
 from tidegate.scalars.expressions import references
 from tidegate.spark.values import arrow_type
 from tidegate.time import MAX, MIN

@@ -1,20 +1,22 @@
-"""State on storage: a log of segments per stage and partition, and each worker's memory of what it restored.
+"""State on storage: one log of segments per wave and partition, and each worker's memory of what it restored.
 
-A segment holds what one epoch appended to the tables of one stage in one partition, or (a base) the tables
-themselves. The state is what the segments stand for, in order. Names are unique per attempt, so a list of names
-determines a state: a worker that remembers the state of a shorter list reads only the rest.
+A segment holds what one epoch appended to the tables of all operators of a wave in one partition, or (a base) the tables
+themselves, in sections by operator. The state is what the segments stand for, in order; sections of operators that
+nobody runs any more are passed over. Names are unique per attempt, so a list of names determines a state: a worker that
+remembers the state of a shorter list reads only the rest.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 import pyarrow as pa
 from pyarrow import ipc
 
+from tidegate.errors import Diagnostic
 from tidegate.exchange import blocks
 from tidegate.kernels.rows import (
     Frame,
@@ -27,12 +29,16 @@ from tidegate.kernels.rows import (
 )
 from tidegate.physical.lowering import Program
 from tidegate.storage import Storage
+from tidegate.worker.cache import FairCache, share_of_memory
 
 Tables = Mapping[str, Mapping[str, Frame]]
-"""Step -> table -> rows."""
+"""Operator -> table -> rows."""
 
 WAITING = "waiting"
-"""The runtime's own step: rows of sources that no epoch has reached yet, by input."""
+"""The runtime's own section: rows of sources that no epoch has reached yet, by input."""
+
+FORMAT = "3"
+"""How segments are written. What was written otherwise is refused."""
 
 BASE = 9
 """The level of a segment that holds whole tables; one that an epoch appended has level 0."""
@@ -56,16 +62,16 @@ def level_of(name: str) -> int:
 
 def encode(tables: Tables) -> pa.Buffer:
     """A segment's bytes: an Arrow file with one row per table, whose rows are an Arrow stream."""
-    steps, names, rows = [], [], []
-    for step, found in tables.items():
-        for name, frame in found.items():
-            if not frame.is_empty():
-                steps.append(step)
-                names.append(name)
-                rows.append(blocks.encode(frame))
+    present = [
+        (section, name, blocks.encode(frame))
+        for section, found in tables.items()
+        for name, frame in found.items()
+        if not frame.is_empty()
+    ]
+    sections, names, rows = ([p[i] for p in present] for i in range(3))
     batch = pa.table(
-        [pa.array(steps, pa.string()), pa.array(names, pa.string()), pa.array(rows, pa.large_binary())],
-        names=["step", "table", "rows"],
+        [pa.array(sections, pa.string()), pa.array(names, pa.string()), pa.array(rows, pa.large_binary())],
+        schema=_SCHEMA,
     )
     sink = pa.BufferOutputStream()
     with ipc.new_file(sink, batch.schema) as writer:
@@ -73,16 +79,30 @@ def encode(tables: Tables) -> pa.Buffer:
     return sink.getvalue()
 
 
-def decode(data: pa.Buffer) -> dict[str, dict[str, Frame]]:
-    """The tables of a segment.
+_SCHEMA = pa.schema(
+    [("section", pa.string()), ("table", pa.string()), ("rows", pa.large_binary())],
+    metadata={"tidegate.format": FORMAT},
+)
 
-    >>> decode(encode({"0:Join": {"left": pl.DataFrame({"c0": [7]})}}))["0:Join"]["left"].rows()
+
+def decode(data: pa.Buffer, wanted: Container[str] | None = None) -> dict[str, dict[str, Frame]]:
+    """The tables of a segment, of some sections or of all.
+
+    >>> decode(encode({"a1": {"left": pl.DataFrame({"c0": [7]})}}))["a1"]["left"].rows()
     [(7,)]
     """
     found: dict[str, dict[str, Frame]] = {}
     batch = ipc.open_file(data).read_all()
-    for step, name, rows in zip(*(batch.column(i) for i in range(3)), strict=True):
-        found.setdefault(step.as_py(), {})[name.as_py()] = blocks.decode(rows.as_buffer())
+    if (batch.schema.metadata or {}).get(b"tidegate.format") != FORMAT.encode():
+        raise Diagnostic(
+            "STATE_FORMAT",
+            "the state was written by another version of Tidegate",
+            help="start with an empty state directory",
+        )
+    sections, names = batch.column(0).to_pylist(), batch.column(1).to_pylist()
+    for section, name, rows in zip(sections, names, batch.column(2), strict=True):
+        if wanted is None or section in wanted:
+            found.setdefault(section, {})[name] = blocks.decode(rows.as_buffer())
     return found
 
 
@@ -110,18 +130,18 @@ class Remembered:
     states: States
 
 
-_memory: dict[tuple[str, str], Remembered] = {}
+_memory: FairCache[Remembered] = FairCache(share_of_memory())
 
 
 def recall(storage: Storage, place: str, program: Program, segments: Sequence[str], upto: int) -> States:
     """The states that a list of segments stands for after the epoch that ended before `upto`."""
-    known = _memory.get((storage.uri, place))
+    known = _memory.get(storage.uri, place)
     wanted = tuple(segments)
     # What a failed attempt at this epoch left in memory has lost rows that ended in it.
     if known is not None and known.upto <= upto and wanted[: len(known.segments)] == known.segments:
-        states, missing = known.states, wanted[len(known.segments) :]
+        states, missing = _matching(program, known.states), wanted[len(known.segments) :]
     else:
-        states, missing = {**program.initial(), WAITING: {}}, wanted
+        known, states, missing = None, _initial(program), wanted
     if missing or known is None or known.upto != upto:
         states = _read(storage, program, states, missing, upto)
         remember(storage, place, wanted, upto, states)
@@ -130,30 +150,46 @@ def recall(storage: Storage, place: str, program: Program, segments: Sequence[st
 
 def restored(storage: Storage, program: Program, segments: Sequence[str], upto: int) -> States:
     """The same, for one who reads them once."""
-    return _read(storage, program, {**program.initial(), WAITING: {}}, segments, upto)
+    return _read(storage, program, _initial(program), segments, upto)
+
+
+def _initial(program: Program) -> States:
+    return {**program.initial(), WAITING: {}}
+
+
+def _matching(program: Program, known: States) -> States:
+    """Known states, as far as a program has them: operators come and go with queries."""
+    fed = {leaf.name for leaf in program.leaves}
+    found = _initial(program)
+    found |= {section: tables for section, tables in known.items() if section in found}
+    found[WAITING] = {name: t for name, t in found[WAITING].items() if name in fed}
+    return found
 
 
 def _read(storage: Storage, program: Program, states: States, more: Sequence[str], upto: int) -> States:
     layouts = program.layouts
+    wanted = {WAITING, *layouts}
     for name in more:
-        states = _advance(states, decode(storage.read(name)), layouts)
+        states = _advance(states, decode(storage.read(name), wanted), layouts)
+    states = _matching(program, states)
     return {s: {n: table(_current(s, t.rows, upto)) for n, t in found.items()} for s, found in states.items()}
 
 
 def remember(storage: Storage, place: str, segments: Sequence[str], upto: int, states: States) -> None:
-    """Keep states for the next epoch; those of other runs are dropped, for one run's are enough."""
-    for other in [k for k in _memory if k[0] != storage.uri]:
-        del _memory[other]
-    if segments:
-        _memory[storage.uri, place] = Remembered(tuple(segments), upto, states)
+    """Keep states for the next epoch."""
+    if not segments:
+        _memory.drop(storage.uri, place)
+        return
+    size = sum(int(t.rows.estimated_size()) for found in states.values() for t in found.values())
+    _memory.put(storage.uri, place, Remembered(tuple(segments), upto, states), size)
 
 
 def deltas(states: States) -> dict[str, dict[str, Frame]]:
-    return {step: {name: t.delta for name, t in found.items()} for step, found in states.items()}
+    return {s: {name: t.delta for name, t in found.items()} for s, found in states.items()}
 
 
 def whole(states: States) -> dict[str, dict[str, Frame]]:
-    return {step: {name: t.rows for name, t in found.items()} for step, found in states.items()}
+    return {s: {name: t.rows for name, t in found.items()} for s, found in states.items()}
 
 
 def settled(states: States) -> States:

@@ -1,4 +1,4 @@
-"""What a task does: restore the states of its partition, run the wave's stages on the epoch's rows, write what changed.
+"""What a task does: restore the states of its partition, run the wave's operators on the epoch's rows, write what changed.
 
 Results and state go straight to storage from here; only small messages travel back to the driver, and nothing
 counts until the driver's manifest names it. Every file name is new, so an attempt that fails leaves only litter.
@@ -6,12 +6,12 @@ counts until the driver's manifest names it. Every file name is new, so an attem
 
 from __future__ import annotations
 
-import io
+import hashlib
 import json
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -19,27 +19,29 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import TaskContext, cloudpickle
 
-from tidegate.algebra.operators import Node
+from tidegate.errors import Diagnostic
 from tidegate.exchange.lanes import Boundary, Lane
+from tidegate.exchange.messages import Failed, Log, Message, Quarantined, Refused, WaveReport
 from tidegate.exchange.tagged_rows import (
     Sender,
     by_lane,
     chunk_of,
     completed,
     emitted,
-    last_messages,
     messages_in,
     passed_on,
     sent,
     told,
 )
 from tidegate.kernels.modify import ModifyKernel, anomalies_of
-from tidegate.kernels.rows import Frame, Table, to_arrow
-from tidegate.physical.lowering import Program, compile_plans
-from tidegate.physical.stages import SourceRows, Stage, StageRows
+from tidegate.kernels.rows import Frame, Table
+from tidegate.physical.lowering import Program
+from tidegate.physical.plan import OperatorRows, SourceRows
 from tidegate.storage import Storage
 from tidegate.worker import segments
+from tidegate.worker.cache import FairCache
 from tidegate.worker.columnar import Reading, read_split
+from tidegate.worker.result_files import write_results
 from tidegate.worker.segments import WAITING, States
 
 COMPACT_AFTER = 24
@@ -48,35 +50,30 @@ COMPACT_AFTER = 24
 SPARE_ROWS = 200_000
 """So many rows a log may have, beyond three times those that it stands for, before it begins anew."""
 
+PLANS = 256 << 20
+"""So many bytes of plans a worker remembers."""
+
 
 @dataclass(frozen=True)
-class Plan:
-    """All stages of a query graph, as workers get them: pickled once, recognized by `identity`."""
+class WorkerPlan:
+    """All waves of a query graph, as workers get them."""
 
-    stages: tuple[Stage, ...]
     lanes: tuple[Lane, ...]
     boundaries: tuple[Boundary, ...]
+    programs: Mapping[int, Program]
+    answers: frozenset[str]
+    """The operators whose rows are kept as answers."""
+    reporters: Mapping[str, str]
+    """The operators that tell which rows of a source could not be applied, and the name of the source."""
     functions: Mapping[str, Any]
-    labels: tuple[str, ...]
-    """What the state of each stage is filed under, whatever plan it is part of."""
 
 
 @dataclass(frozen=True)
 class PackedPlan:
+    """A plan as bytes, recognized by what it is."""
+
     identity: str
     data: bytes
-
-
-@dataclass(frozen=True)
-class Log:
-    """The segments that a stage's state in a partition is made of, and how many rows they hold."""
-
-    segments: tuple[str, ...] = ()
-    rows: int = 0
-
-
-def place_name(label: str, partition: int) -> str:
-    return f"{label}@{partition}"
 
 
 @dataclass(frozen=True)
@@ -98,44 +95,37 @@ class Epoch:
     partitions: int
     files: Storage | None = None
     """Where large blocks lie between two waves, if all tasks run on one machine."""
+    renew: bool = False
+    """Operators have changed their wave, or are gone: logs begin anew, with what all old ones hold of those that run."""
 
     def sender(self, partition: int) -> Sender:
         return Sender(partition, self.partitions, self.files)
 
 
-def pack(plan: Plan) -> PackedPlan:
-    """The plan as bytes. Nodes are copied first: they remember hashes that mean nothing in another process."""
-    stages = tuple(replace(s, outputs=tuple(_fresh(n, {}) for n in s.outputs)) for s in plan.stages)
-    data = cloudpickle.dumps(replace(plan, stages=stages))  # type: ignore[no-untyped-call]
-    return PackedPlan(uuid.uuid4().hex, data)
+def place_name(wave: int, partition: int) -> str:
+    return f"{wave}@{partition}"
 
 
-def _fresh(node: Node, memo: dict[int, Node]) -> Node:
-    if id(node) not in memo:
-        memo[id(node)] = node.with_inputs(*(_fresh(i, memo) for i in node.inputs))
-    return memo[id(node)]
+def segments_in(logs: Mapping[str, Log], partition: int) -> list[str]:
+    """The segments of all waves in a partition."""
+    mine = (log for place, log in logs.items() if place.split("@")[1] == str(partition))
+    return [name for log in mine for name in log.segments]
 
 
-@dataclass(frozen=True)
-class Unpacked:
-    """A plan in a worker, with the program of each stage."""
-
-    plan: Plan
-    programs: Mapping[int, Program]
+def pack(plan: WorkerPlan) -> PackedPlan:
+    data: bytes = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
+    return PackedPlan(hashlib.blake2b(data, digest_size=12).hexdigest(), data)
 
 
-_plans: dict[str, Unpacked] = {}
+_plans: FairCache[WorkerPlan] = FairCache(PLANS)
 
 
-def unpack(packed: PackedPlan) -> Unpacked:
-    found = _plans.get(packed.identity)
+def unpack(packed: PackedPlan) -> WorkerPlan:
+    found = _plans.get("", packed.identity)
     if found is None:
-        plan: Plan = cloudpickle.loads(packed.data)
-        programs = {s.number: compile_plans(s.outputs, plan.functions) for s in plan.stages}
-        found = Unpacked(plan, programs)
-        while len(_plans) > 4:
-            del _plans[next(iter(_plans))]
-        _plans[packed.identity] = found
+        found = cloudpickle.loads(packed.data)
+        assert isinstance(found, WorkerPlan)
+        _plans.put("", packed.identity, found, len(packed.data))
     return found
 
 
@@ -155,7 +145,7 @@ class WaveTask:
     def _on_splits(
         self, reading: Reading, partition: int, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        lanes = unpack(self.epoch.plan).plan.lanes
+        lanes = unpack(self.epoch.plan).lanes
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 read: dict[int, list[Frame]] = {}
@@ -174,7 +164,7 @@ class ReadTask:
         self.reading = reading
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        plan = unpack(self.epoch.plan).plan
+        plan = unpack(self.epoch.plan)
         boundary = plan.boundaries[self.epoch.wave - 1]
         partition = _partition()
         for batch in batches:
@@ -195,118 +185,122 @@ def run_wave(
     batches: Iterable[pa.RecordBatch],
     read: Mapping[int, Frame] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Run the stages of a wave in one partition; yields rows of later waves and messages.
+    """Run the operators of a wave in one partition; yields rows of later waves and messages.
 
-    `read` are rows of sources, by lane, that did not come through an exchange.
+    `read` are rows of sources, by lane, that did not come through an exchange. A diagnostic is a message like any other.
     """
     started = time.perf_counter()
-    unpacked = unpack(epoch.plan)
-    plan = unpacked.plan
+    plan = unpack(epoch.plan)
     boundary = plan.boundaries[epoch.wave - 1]
     after = plan.boundaries[epoch.wave] if epoch.wave < len(plan.boundaries) else None
     received = [b for b in batches if b.num_rows]
-    arrived = time.perf_counter()
+    waited = time.perf_counter() - started
     rows = pa.Table.from_batches(received) if received else None
-    messages, refused = messages_in(rows)
-    arrivals = by_lane(rows)
-    for stage in plan.stages:
-        if stage.wave != epoch.wave:
-            continue
+    messages = messages_in(rows)
+    if not any(isinstance(m, Failed) for m in messages):
+        arrivals = by_lane(rows)
         chunks = {
-            lane.input.name: (
+            lane.input.id: (
                 completed(read[lane.number], lane, epoch.number, epoch.since)
                 if read is not None and lane.number in read
                 else chunk_of(arrivals.get(lane.number), lane, boundary, epoch.number, epoch.since)
             )
             for lane in plan.lanes
-            if lane.stage == stage.number
+            if lane.wave == epoch.wave
         }
-        place = place_name(plan.labels[stage.number], partition)
-        message, outputs = _run_stage(epoch, stage, unpacked.programs[stage.number], place, partition, chunks)
-        refused += message.pop("refused")
-        message["wait"] = arrived - started
-        messages.append(json.dumps(message))
-        if after is not None:
-            for lane in after.lanes:
+        try:
+            work = _work(epoch, plan, partition, chunks, waited)
+        except Diagnostic as problem:
+            messages = [*messages, Failed.of(problem)]
+        else:
+            messages = [*messages, work.report, *work.refused]
+            for lane in after.lanes if after is not None else ():
                 origin = lane.input.origin
-                if isinstance(origin, StageRows) and origin.stage == stage.number:
-                    yield from emitted(outputs[origin.output], lane, after, epoch.sender(partition))
-    if refused:
-        messages.append(json.dumps(_quarantine(epoch, partition, refused)))
-    if after is None:
-        yield last_messages(messages)
-        return
-    for lane in boundary.lanes:
-        if lane.wave > epoch.wave and lane.number in arrivals:
-            yield from passed_on(arrivals[lane.number], lane, boundary, after)
-    yield from told(messages, after)
+                if isinstance(origin, OperatorRows) and origin.operator in work.rows:
+                    assert after is not None
+                    yield from emitted(work.rows[origin.operator], lane, after, epoch.sender(partition))
+            for lane in boundary.lanes if after is not None else ():
+                if lane.wave > epoch.wave and lane.number in arrivals:
+                    assert after is not None
+                    yield from passed_on(arrivals[lane.number], lane, boundary, after)
+    yield from told(_without_refused(epoch, partition, messages), after)
 
 
-# One stage.
+# One wave in one partition.
 
 
-def _run_stage(
-    epoch: Epoch, stage: Stage, program: Program, place: str, partition: int, chunks: dict[str, Frame]
-) -> tuple[dict[str, Any], tuple[Frame, ...]]:
-    begun = time.perf_counter()
+@dataclass(frozen=True)
+class _Work:
+    report: WaveReport
+    refused: tuple[Refused, ...]
+    rows: Mapping[str, Frame]
+    """What operators emitted that others read."""
+
+
+def _work(epoch: Epoch, plan: WorkerPlan, partition: int, chunks: dict[str, Frame], waited: float) -> _Work:
+    clock = _Clock({"wait": waited})
+    program = plan.programs[epoch.wave]
+    place = place_name(epoch.wave, partition)
     log = epoch.logs.get(place, Log())
-    states = segments.recall(epoch.storage, place, program, log.segments, epoch.since)
-    restored = time.perf_counter()
+    states = _restored(epoch, program, partition, log)
+    clock.lap("restore")
     waiting: dict[str, Table] = {}
     if epoch.hold:
         waiting, chunks = _hold(dict(states.get(WAITING, {})), chunks, epoch.upto)
     after, outputs = program.step_all(states, chunks, epoch.upto)
-    stepped = time.perf_counter()
-    message: dict[str, Any] = {"kind": "stage", "place": place, "refused": _anomalies(stage, program, after)}
-    if epoch.keep_state:
-        saved_log = _save(epoch, place, partition, log, {**after, WAITING: waiting})
-        message |= {"segments": saved_log.segments, "logged": saved_log.rows}
-    saved = time.perf_counter()
-    message["results"] = [
-        _write_result(epoch, name, partition, outputs[o])
-        for name, o in stage.answers.items()
-        if outputs[o].height
-    ]
-    done = time.perf_counter()
-    message["rows"] = sum(c.height for c in chunks.values())
-    message["newest"] = _newest(stage, chunks)
-    message["seconds"] = {
-        "restore": restored - begun,
-        "step": stepped - restored,
-        "save": saved - stepped,
-        "results": done - saved,
-    }
-    return message, outputs
+    clock.lap("step")
+    kept = _save(epoch, place, partition, log, {**after, WAITING: waiting}) if epoch.keep_state else None
+    clock.lap("save")
+    rows = dict(zip(program.outputs, outputs, strict=True))
+    answers = {id_: chunk for id_, chunk in rows.items() if id_ in plan.answers}
+    results = write_results(epoch.storage, f"{epoch.number:08d}-{partition}", answers)
+    clock.lap("results")
+    came = sum(c.height for c in chunks.values())
+    newest = _newest(plan.lanes, chunks)
+    report = WaveReport(place, kept, results, came, newest, clock.seconds)
+    return _Work(report, tuple(_anomalies(plan, program, after)), rows)
 
 
-def _anomalies(stage: Stage, program: Program, after: States) -> list[str]:
+@dataclass
+class _Clock:
+    """How long each part of the work took."""
+
+    seconds: dict[str, float]
+    _last: float = field(default_factory=time.perf_counter)
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.seconds[name] = now - self._last
+        self._last = now
+
+
+def _restored(epoch: Epoch, program: Program, partition: int, log: Log) -> States:
+    if not epoch.renew:
+        place = place_name(epoch.wave, partition)
+        return segments.recall(epoch.storage, place, program, log.segments, epoch.since)
+    return segments.restored(epoch.storage, program, segments_in(epoch.logs, partition), epoch.since)
+
+
+def _anomalies(plan: WorkerPlan, program: Program, after: Mapping[str, Any]) -> Iterator[Refused]:
     """Operations of modify streams that could not be applied, as rows refused by their source."""
-    names = {leaf.id: leaf.name for leaf in program.leaves}
-    origins = {entry.name: entry.origin for entry in stage.inputs}
-    found = []
-    for step in program.steps:
-        if not isinstance(step.kernel, ModifyKernel):
-            continue
-        origin = origins.get(names.get(step.inputs[0], ""))
-        source = origin.scan.name if isinstance(origin, SourceRows) and origin.scan is not None else "unknown"
-        fields = [f.name for f in step.kernel.schema]
-        for anomaly in anomalies_of(step.kernel, after[step.id]):
-            raw = json.dumps(dict(zip(fields, anomaly.row, strict=True)), default=str)
-            found.append(
-                json.dumps({"kind": "refused", "source": source, "reason": anomaly.reason, "raw": raw})
-            )
-    return found
+    for operator in program.operators:
+        if operator.id in plan.reporters:
+            assert isinstance(operator.kernel, ModifyKernel)
+            fields = [f.name for f in operator.kernel.schema]
+            for anomaly in anomalies_of(operator.kernel, after[operator.id]):
+                raw = json.dumps(dict(zip(fields, anomaly.row, strict=True)), default=str)
+                yield Refused(plan.reporters[operator.id], anomaly.reason, raw)
 
 
-def _newest(stage: Stage, chunks: Mapping[str, Frame]) -> dict[str, int]:
+def _newest(lanes: Sequence[Lane], chunks: Mapping[str, Frame]) -> dict[str, int]:
     """The newest instant of each source's rows that came this far."""
     found: dict[str, int] = {}
-    for entry in stage.inputs:
-        origin = entry.origin
-        if isinstance(origin, SourceRows) and origin.scan is not None and chunks[entry.name].height:
-            newest = chunks[entry.name]["ts"].max()
+    for lane in lanes:
+        origin, chunk = lane.input.origin, chunks.get(lane.input.id)
+        if isinstance(origin, SourceRows) and origin.name is not None and chunk is not None and chunk.height:
+            newest = chunk["ts"].max()
             assert isinstance(newest, int)
-            found[origin.scan.name] = max(newest, found.get(origin.scan.name, newest))
+            found[origin.name] = max(newest, found.get(origin.name, newest))
     return found
 
 
@@ -340,15 +334,18 @@ def _save(
     added = _count(changed)
     live = _count(segments.whole(states))
     names, rows = log.segments, log.rows + added
-    if names and rows > 3 * live + SPARE_ROWS:
-        names, rows = (_write_segment(epoch, segments.whole(states), segments.BASE),), live
+    if epoch.renew or (names and rows > 3 * live + SPARE_ROWS):
+        whole = segments.whole(states)
+        names, rows = ((_write_segment(epoch, whole, segments.BASE),) if live else ()), live
     elif added:
-        names = _append(epoch, names, changed, partition)
+        names = _append(epoch, names, changed, states, partition)
     segments.remember(epoch.storage, place, names, epoch.upto, segments.settled(states))
     return Log(names, rows)
 
 
-def _append(epoch: Epoch, names: tuple[str, ...], added: segments.Tables, partition: int) -> tuple[str, ...]:
+def _append(
+    epoch: Epoch, names: tuple[str, ...], added: segments.Tables, states: States, partition: int
+) -> tuple[str, ...]:
     """The log with what was added; with its newest segments, if there are many of a level, as one of the next.
 
     So a row of the log is copied once per level, and the rows that it adds to are not copied at all. Partitions
@@ -363,7 +360,7 @@ def _append(epoch: Epoch, names: tuple[str, ...], added: segments.Tables, partit
         if newest < COMPACT_AFTER + partition % 8:
             break
         names, tail = names[:-newest], names[-newest:]
-        added = segments.joined([*(segments.decode(epoch.storage.read(n)) for n in tail), added])
+        added = segments.joined([*(segments.decode(epoch.storage.read(n), states) for n in tail), added])
         level += 1
     return (*names, _write_segment(epoch, added, level))
 
@@ -378,55 +375,21 @@ def _count(tables: Mapping[str, Mapping[str, Frame]]) -> int:
     return sum(f.height for found in tables.values() for f in found.values())
 
 
-def _write_result(epoch: Epoch, query: str, partition: int, chunk: Frame) -> dict[str, Any]:
-    name = f"results/{query}/{epoch.number:08d}-{partition}-{uuid.uuid4().hex[:12]}.parquet"
-    epoch.storage.write(name, _parquet(chunk))
-    return {
-        "query": query,
-        "file": name,
-        "rows": chunk.height,
-        "negative": int((chunk["n"] < 0).sum()),
-        "multiple": int((chunk["n"] > 1).sum()),
-        "min_ts": chunk["ts"].min(),
-        "max_ts": chunk["ts"].max(),
-        "max_te": chunk["te"].max(),
-    }
-
-
-def _parquet(chunk: Frame) -> Any:
-    if pl.String in chunk.dtypes:
-        # Polars writes texts from where they are and knows which repeat; for numbers alone Arrow is faster.
-        sink = io.BytesIO()
-        chunk.write_parquet(sink, compression="snappy", statistics=False)
-        return pa.py_buffer(sink.getbuffer())
-    rows = to_arrow(chunk)
-    numbers = [f.name for f in rows.schema if pa.types.is_integer(f.type)]
-    buffer = pa.BufferOutputStream()
-    pq.write_table(
-        rows,
-        buffer,
-        # Differences of neighbours are as small as what a compressor makes of whole numbers, in half the time.
-        compression={name: "none" if name in numbers else "snappy" for name in rows.column_names},
-        column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
-        use_dictionary=False,
-        write_statistics=["ts", "te"],
-        store_schema=False,
-    )
-    return buffer.getvalue()
-
-
-def _quarantine(epoch: Epoch, partition: int, refused: Sequence[str]) -> dict[str, Any]:
-    """Rows that cannot be used are kept with the reason and their text, and counted."""
-    found = [json.loads(text) for text in refused]
+def _without_refused(epoch: Epoch, partition: int, messages: Sequence[Message]) -> list[Message]:
+    """Rows that cannot be used are kept in files, with the reason and their text, and told as numbers."""
+    refused = [m for m in messages if isinstance(m, Refused)]
+    others: list[Message] = [m for m in messages if not isinstance(m, Refused)]
+    if not refused or any(isinstance(m, Failed) for m in others):
+        return others
     counts: dict[str, dict[str, int]] = {}
     files: dict[str, str] = {}
-    for source in sorted({f["source"] for f in found}):
-        mine = [f for f in found if f["source"] == source]
+    for source in sorted({m.source for m in refused}):
+        mine = [m for m in refused if m.source == source]
         rows = pa.table(
             {
                 "epoch": pa.array([epoch.number] * len(mine), pa.int64()),
-                "reason": pa.array([f["reason"] for f in mine], pa.string()),
-                "raw": pa.array([f.get("raw") for f in mine], pa.string()),
+                "reason": pa.array([m.reason for m in mine], pa.string()),
+                "raw": pa.array([m.raw for m in mine], pa.string()),
             }
         )
         sink = pa.BufferOutputStream()
@@ -434,6 +397,6 @@ def _quarantine(epoch: Epoch, partition: int, refused: Sequence[str]) -> dict[st
         files[source] = f"quarantine/{source}/{epoch.number:08d}-{partition}-{uuid.uuid4().hex[:12]}.parquet"
         epoch.storage.write(files[source], sink.getvalue())
         counts[source] = {}
-        for f in mine:
-            counts[source][f["reason"]] = counts[source].get(f["reason"], 0) + 1
-    return {"kind": "quarantine", "counts": counts, "files": files}
+        for m in mine:
+            counts[source][m.reason] = counts[source].get(m.reason, 0) + 1
+    return [*others, Quarantined(counts, files)]

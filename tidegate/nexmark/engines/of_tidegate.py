@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from tidegate.nexmark.catalog import query
 from tidegate.nexmark.engines.protocol import serve
 from tidegate.session import Query, connect
@@ -24,9 +22,7 @@ def prepare(name: str, small: str, cores: int) -> tuple[dict[str, Any], Callable
 
     def run(place: str) -> int:
         asked = bound(place)
-        result = asked.run()
-        files = [result.storage.path(f.file) for f in result.files() if f.query == result.name]
-        return sum(pq.read_metadata(f.removeprefix("file:")).num_rows for f in files)
+        return sum(part.counts.rows for part in asked.run().parts())
 
     run(small)
     settings = (

@@ -1,0 +1,61 @@
+"""Frozen dataclasses as plain data and back: the one way in which tasks, driver and manifests write what they say."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache
+from typing import Any, get_args, get_origin, get_type_hints
+
+
+def to_data(value: Any) -> Any:
+    """A value as lists, dictionaries, texts and numbers.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Point:
+    ...     x: int
+    ...     tags: tuple[str, ...] = ()
+    >>> to_data(Point(1, ("a",)))
+    {'x': 1, 'tags': ['a']}
+    """
+    if is_dataclass(value):
+        return {f.name: to_data(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {k: to_data(v) for k, v in value.items()}
+    if isinstance(value, tuple | list):
+        return [to_data(v) for v in value]
+    return value
+
+
+def from_data(type_: Any, data: Any) -> Any:
+    """The value of a type that some data stand for: what `to_data` made of it.
+
+    >>> from_data(tuple[int, ...], [1, 2]), from_data(dict[str, tuple[int, ...]], {"a": [3]})
+    ((1, 2), {'a': (3,)})
+    """
+    if data is None or type_ is Any:
+        return data
+    if is_dataclass(type_):
+        hints = _hints(type_)  # type: ignore[arg-type]
+        return type_(**{name: from_data(hints[name], v) for name, v in data.items()})  # type: ignore[operator]
+    origin, arguments = get_origin(type_), get_args(type_)
+    if origin is types.UnionType:
+        return from_data(next(a for a in arguments if a is not types.NoneType), data)
+    if origin is tuple:
+        kinds = [arguments[0]] * len(data) if arguments[-1] is ... else arguments
+        return tuple(from_data(k, v) for k, v in zip(kinds, data, strict=True))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {k: from_data(arguments[1], v) for k, v in data.items()}
+    if isinstance(type_, type) and issubclass(type_, Enum):
+        return type_(data)
+    return data
+
+
+@cache
+def _hints(type_: type) -> dict[str, Any]:
+    return get_type_hints(type_)

@@ -1,0 +1,119 @@
+"""What tasks tell the driver: typed values, with one encoder and one decoder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidegate.codec import from_data, to_data
+from tidegate.errors import Diagnostic, Kind
+
+
+@dataclass(frozen=True)
+class Log:
+    """The segments that the state of a wave's operators in a partition is made of, and how many rows they hold."""
+
+    segments: tuple[str, ...] = ()
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class RowCounts:
+    """What readers want to know of rows of an answer before they read them. All instants are ticks."""
+
+    rows: int
+    negative: int
+    multiple: int
+    min_ts: int
+    max_ts: int
+    max_te: int
+
+
+@dataclass(frozen=True)
+class ResultFile:
+    """Rows of answers in one file: those of one operator (`section`), or (None) sections of several."""
+
+    file: str
+    section: str | None
+    counts: RowCounts
+
+
+@dataclass(frozen=True)
+class WaveReport:
+    """What a task did: the state it leaves, the files it wrote, how far its sources' rows reach."""
+
+    place: str
+    log: Log | None
+    results: tuple[ResultFile, ...]
+    rows: int
+    newest: Mapping[str, int]
+    seconds: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """The state of a new partition, after its rows were picked from the old ones."""
+
+    place: str
+    log: Log
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A row that its source may not use."""
+
+    source: str
+    reason: str
+    raw: str | None = None
+
+
+@dataclass(frozen=True)
+class Quarantined:
+    """Refused rows, kept in files: how many, by source and reason."""
+
+    counts: Mapping[str, Mapping[str, int]]
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A diagnostic that was raised in a task."""
+
+    condition: str
+    message: str
+    help: str | None
+    kind: Kind
+    span: tuple[int, int] | None
+    operator: str | None
+    """The operator in which it happened, if it happened in one."""
+
+    @classmethod
+    def of(cls, problem: Diagnostic) -> Failed:
+        p = problem
+        return cls(p.condition, p.message, p.help, p.kind, p.span, p.operator)
+
+    def diagnostic(self) -> Diagnostic:
+        found = Diagnostic(self.condition, self.message, help=self.help, kind=self.kind).at(self.span)
+        found.operator = self.operator
+        return found
+
+
+Message = WaveReport | Moved | Refused | Quarantined | Failed
+
+_KINDS = {kind.__name__: kind for kind in (WaveReport, Moved, Refused, Quarantined, Failed)}
+
+
+def encode(message: Message) -> str:
+    """A message as text.
+
+    >>> decode(encode(Refused("S", "no time", "x")))
+    Refused(source='S', reason='no time', raw='x')
+    """
+    return json.dumps({"kind": type(message).__name__, **to_data(message)}, separators=(",", ":"))
+
+
+def decode(text: str) -> Message:
+    data = json.loads(text)
+    found: Message = from_data(_KINDS[data.pop("kind")], data)
+    return found

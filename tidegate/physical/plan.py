@@ -1,0 +1,222 @@
+"""Physical plans as data: operators, the exchanges that feed them, and the waves in which they run.
+
+A query's plan is made by itself (`planning`), so what it needs does not depend on which other queries there are. Plans are
+united by identity: what two of them compute alike is there once. Operators that hand rows to each other within a partition run in
+the same wave; an exchange leads from one wave to a later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from sqlglot import exp
+
+from tidegate.algebra.operators import Scan
+from tidegate.physical.flow import Bound, Rows
+from tidegate.physical.identity import Identity
+from tidegate.physical.lowering import Leaf, Operator, Program
+from tidegate.types import Schema
+
+Key = tuple[exp.Expression, ...]
+"""What is hashed for the exchange, over the columns of the rows that are exchanged."""
+
+
+@dataclass(frozen=True)
+class SourceRows:
+    """Rows of a source, filtered, then mapped; expressions see the scan's columns.
+
+    `scan` None stands for the one row without columns of `OneRow`.
+    """
+
+    scan: Scan | None
+    predicates: tuple[exp.Expression, ...] = ()
+    expressions: tuple[exp.Expression, ...] = ()
+
+    @property
+    def name(self) -> str | None:
+        return None if self.scan is None else self.scan.name
+
+
+@dataclass(frozen=True)
+class OperatorRows:
+    """Rows that an operator emits, or that an exchange brought; with `expressions`, as Spark maps them on the way."""
+
+    operator: Identity
+    given: Schema = ()
+    """The columns of the operator, where expressions read them."""
+    expressions: tuple[exp.Expression, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Birth:
+    """The epoch after which operators began: what came before is not in their state.
+
+    `by_wave`: equal operators of different waves are told apart. Otherwise they are one, and where that would let operators wait for
+    themselves, a plan is made anew with this.
+    """
+
+    epoch: int = 0
+    by_wave: bool = False
+
+
+@dataclass(frozen=True)
+class Input:
+    """Rows that arrive through an exchange: where they come from, and which partition they go to.
+
+    `key` None: rows may go anywhere; `()`: all to one partition. A broadcast input goes to every partition.
+    The key reads the columns of the source or operator that the rows come from; `own_key` is the same over `schema`.
+    """
+
+    id: Identity
+    origin: SourceRows | OperatorRows
+    schema: Schema
+    key: Key | None
+    own_key: Key | None
+    broadcast: bool
+    raw: bool
+    """Rows are instants of a raw stream; otherwise they carry their validity."""
+    ordered: bool
+    """A row window above needs the order of arrival."""
+    home: int
+    """Where rows without a key go, modulo the number of partitions, whatever other queries there are."""
+    birth: Birth
+    rows: Rows
+    needed: frozenset[int] = frozenset()
+    """The columns that somebody reads."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The operators of some queries; `answers` says which operator, or which input itself, answers each of them."""
+
+    inputs: Mapping[Identity, Input] = field(default_factory=dict)
+    operators: Mapping[Identity, Operator] = field(default_factory=dict)
+    answers: Mapping[str, Identity] = field(default_factory=dict)
+
+    @cached_property
+    def waves(self) -> dict[Identity, int]:
+        """The wave of every input and operator. A plan that would wait for itself has none: see `is_circular`."""
+        found = _waves(self)
+        assert found is not None
+        return found
+
+    @property
+    def is_circular(self) -> bool:
+        """Whether operators of one wave would have to wait for each other: what is shared closes a circle."""
+        return _waves(self) is None
+
+    @property
+    def depth(self) -> int:
+        return max(self.waves.values(), default=0)
+
+    def program(self, wave: int) -> Program:
+        """What runs in a wave; its outputs are what others read or what answers a query."""
+        read = {i.origin.operator for i in self.inputs.values() if isinstance(i.origin, OperatorRows)}
+        outputs = [i for i in dict.fromkeys([*self.answers.values(), *read]) if self.waves[i] == wave]
+        return Program(
+            tuple(
+                Leaf(i.id, i.id, i.schema, i.ordered, i.rows)
+                for i in self.inputs.values()
+                if self.waves[i.id] == wave
+            ),
+            tuple(o for o in self.operators.values() if self.waves[o.id] == wave),
+            tuple(outputs),
+        )
+
+
+def united(plans: Iterable[Plan]) -> Plan:
+    """Several plans as one: equal operators run once, and an input brings what any of its readers needs."""
+    inputs: dict[Identity, Input] = {}
+    operators: dict[Identity, Operator] = {}
+    answers: dict[str, Identity] = {}
+    for plan in plans:
+        for i in plan.inputs.values():
+            known = inputs.get(i.id)
+            inputs[i.id] = i if known is None else replace(known, needed=known.needed | i.needed)
+        for o in plan.operators.values():
+            operators.setdefault(o.id, o)
+        answers |= plan.answers
+    return Plan(inputs, operators, answers)
+
+
+def _waves(plan: Plan) -> dict[Identity, int] | None:
+    """Operators connected within partitions share a wave, one later than those whose rows they wait for."""
+    room = _rooms(plan.inputs, plan.operators.values())
+    waits: dict[Identity, set[Identity]] = {}
+    for i in plan.inputs.values():
+        before = waits.setdefault(room[i.id], set())
+        if isinstance(i.origin, OperatorRows):
+            before.add(room[i.origin.operator])
+    found: dict[Identity, int] = {}
+    open_: set[Identity] = set()
+    for start in waits:
+        todo = [start]
+        while todo:
+            current = todo[-1]
+            if current in found:
+                todo.pop()
+                continue
+            missing = [r for r in waits.get(current, ()) if r not in found]
+            if not missing:
+                found[current] = 1 + max((found[r] for r in waits.get(current, ())), default=0)
+                open_.discard(todo.pop())
+            elif current in open_:
+                return None
+            else:
+                open_.add(current)
+                todo += missing
+    return {id_: found.get(r, 1) for id_, r in room.items()}
+
+
+def _rooms(inputs: Iterable[Identity], operators: Iterable[Operator]) -> dict[Identity, Identity]:
+    """For each operator and input one that stands for all that it is connected with inside a partition."""
+    leader: dict[Identity, Identity] = {i: i for i in inputs}
+
+    def find(id_: Identity) -> Identity:
+        while leader[id_] != id_:
+            leader[id_] = leader[leader[id_]]
+            id_ = leader[id_]
+        return id_
+
+    for operator in operators:
+        leader.setdefault(operator.id, operator.id)
+        for i in operator.inputs:
+            leader[find(i)] = find(operator.id)
+    return {id_: find(id_) for id_ in leader}
+
+
+def unbounded_streams(plan: Plan) -> dict[str, str]:
+    """The streams of which some state keeps rows without any bound, each with the operator that keeps them."""
+    found: dict[str, str] = {}
+    for operator in plan.operators.values():
+        if operator.state == Bound.NOTHING:
+            for name in _unbounded_below(plan, operator):
+                found.setdefault(name, operator.part_of)
+    return found
+
+
+def _unbounded_below(plan: Plan, operator: Operator) -> Iterator[str]:
+    """The sources of the rows without a bound that an operator keeps."""
+    lasting = [i for i in operator.inputs if _rows(plan, i).bound == Bound.NOTHING]
+    todo, seen = lasting or list(operator.inputs), set[Identity]()
+    while todo:
+        id_ = todo.pop()
+        if id_ in seen:
+            continue
+        seen.add(id_)
+        entry = plan.inputs.get(id_)
+        if entry is None:
+            below = plan.operators[id_]
+            lasting = [i for i in below.inputs if _rows(plan, i).bound == Bound.NOTHING]
+            # Where no input is without a bound, this operator is what lets rows stay: all of them.
+            todo += lasting or below.inputs
+        elif isinstance(entry.origin, OperatorRows):
+            todo.append(entry.origin.operator)
+        elif entry.origin.name is not None:
+            yield entry.origin.name
+
+
+def _rows(plan: Plan, id_: Identity) -> Rows:
+    return plan.inputs[id_].rows if id_ in plan.inputs else plan.operators[id_].rows

@@ -1,0 +1,94 @@
+"""A physical plan as people read it: wave by wave, what is exchanged by what, which kernels run, and what they keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sqlglot import exp
+
+from tidegate.kernels.join import JoinKernel
+from tidegate.kernels.rowwise import FilterKernel, ProjectKernel
+from tidegate.kernels.sync import RestrictKernel
+from tidegate.kernels.translation import translate
+from tidegate.physical.flow import Bound
+from tidegate.physical.identity import Identity
+from tidegate.physical.lowering import Operator
+from tidegate.physical.plan import Input, OperatorRows, Plan
+from tidegate.scalars.expressions import index_of
+from tidegate.types import Schema
+
+
+def describe(plan: Plan, functions: Mapping[str, Any]) -> str:
+    """The plan as EXPLAIN shows it."""
+    every = sorted([*plan.inputs, *plan.operators], key=lambda id_: plan.waves[id_])
+    numbers = {id_: number for number, id_ in enumerate(every, 1)}
+    lines = []
+    for wave in range(1, plan.depth + 1):
+        lines.append(f"wave {wave}")
+        for id_ in every:
+            if plan.waves[id_] == wave:
+                lines += [f"  {line}" for line in _lines(plan, id_, numbers)]
+    lines += [f"{name} is answered by {numbers[id_]}" for name, id_ in plan.answers.items()]
+    unbounded = [numbers[o.id] for o in plan.operators.values() if o.state == Bound.NOTHING]
+    if unbounded:
+        lines.append(
+            f"nothing bounds the state of {', '.join(map(str, unbounded))}: it grows with the stream"
+        )
+    return "\n".join(lines)
+
+
+def _lines(plan: Plan, id_: Identity, numbers: Mapping[Identity, int]) -> Iterator[str]:
+    if id_ in plan.inputs:
+        entry = plan.inputs[id_]
+        yield f"{numbers[id_]} {_origin_text(entry, numbers)}, {_key_text(entry)}: {entry.rows.form}"
+        return
+    operator = plan.operators[id_]
+    inputs = ", ".join(str(numbers[i]) for i in operator.inputs)
+    kernel = "" if operator.name == operator.part_of else f" by {operator.name}"
+    yield f"{numbers[id_]} {operator.part_of}{kernel} of {inputs}: {operator.rows.form}, {operator.state}"
+    if operator.why:
+        yield f"    {operator.why}"
+    for expression, schema in _expressions(operator):
+        by = "columns" if translate(expression, schema) is not None else "rows in Python"
+        yield f"    {expression.sql(dialect='spark')}: {by}"
+
+
+def _expressions(operator: Operator) -> Iterator[tuple[exp.Expression, Schema]]:
+    """What an operator evaluates, beyond columns as they are, and over which columns."""
+    kernel = operator.kernel
+    if isinstance(kernel, FilterKernel | RestrictKernel):
+        yield kernel.predicate, kernel.schema
+    elif isinstance(kernel, ProjectKernel):
+        yield from ((e, kernel.schema) for e in kernel.expressions if index_of(e) is None)
+    elif isinstance(kernel, JoinKernel):
+        for key in kernel.keys:
+            yield from (
+                (e, s) for e, s in ((key.left, kernel.left), (key.right, kernel.right)) if index_of(e) is None
+            )
+        if kernel.residual is not None:
+            yield kernel.residual, kernel.schema
+
+
+def _origin_text(entry: Input, numbers: Mapping[Identity, int]) -> str:
+    origin = entry.origin
+    if isinstance(origin, OperatorRows):
+        text = f"rows of {numbers[origin.operator]}"
+        made = [e.sql(dialect="spark") for e in origin.expressions or () if index_of(e) is None]
+        return f"{text} with {', '.join(made)} by Spark" if made else text
+    if origin.scan is None:
+        return "one row"
+    text = f"source {origin.scan.name}"
+    if origin.predicates:
+        text += " where " + " and ".join(p.sql(dialect="spark") for p in origin.predicates)
+    return text
+
+
+def _key_text(entry: Input) -> str:
+    if entry.broadcast:
+        return "sent to every partition (there is no equality to exchange by)"
+    if entry.key is None:
+        return "in any partition"
+    if not entry.key:
+        return "all in one partition (there is no key to exchange by)"
+    return "exchanged by " + ", ".join(e.sql(dialect="spark") for e in entry.key)
