@@ -80,7 +80,7 @@ def main() -> None:
 
         def answer() -> None:
             result = engine.run("q", plan, {"Bid": bids})
-            counted.append(sum(f.rows for f in result.files()))
+            counted.append(sum(p.counts.rows for p in result.parts()))
 
         base = best(given.times, exchange)
         whole = best(given.times, answer)

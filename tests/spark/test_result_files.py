@@ -8,37 +8,33 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import polars as pl
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.test_runtime import DEFINITIONS, assert_equals, assert_readable, judge, make_rows, plans
 from tidegate.errors import Diagnostic
 from tidegate.runtime.engine import Engine
-from tidegate.runtime.ledger import INDEX, Ledger, ResultFile
+from tidegate.runtime.ledger import INDEX, Ledger
 from tidegate.runtime.merging import merged
 from tidegate.storage import Storage
 from tidegate.time import MAX
+from tidegate.worker.result_files import read_rows, write_results
 
 Rows = list[tuple[int, int, int, int]]
 
 
-def commit(ledger: Ledger, rows: Rows, upto: int) -> None:
-    """An epoch with one result file, as a worker would leave it."""
+def frame(rows: Rows) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=dict.fromkeys(["c0", "ts", "te", "n"], pl.Int64), orient="row")
+
+
+def commit(ledger: Ledger, rows: Rows, upto: int, others: int = 0) -> None:
+    """An epoch as a worker would leave it: the rows of one operator, and of others that answer other queries."""
     epoch = ledger.latest.epoch + 1
-    name = f"results/q/{epoch:08d}-0-x.parquet"
-    columns = list(zip(*rows, strict=True))
-    names = ["c0", "ts", "te", "n"]
-    table = pa.table([pa.array(c, pa.int64()) for c in columns], names=names)
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink)
-    ledger.storage.write(name, sink.getvalue())
-    _, ts, te, n = columns
-    file = ResultFile(
-        "q", name, len(rows), sum(x < 0 for x in n), sum(x > 1 for x in n), min(ts), max(ts), max(te)
-    )
-    ledger.commit(replace(ledger.latest, epoch=epoch, upto=upto, results=(file,)))
+    sections = {"q": frame(rows)} | {f"other{i}": frame([(i, upto - 1, upto, 1)]) for i in range(others)}
+    files = write_results(ledger.storage, f"{epoch:08d}-0", sections)
+    assert len(files) == 1
+    ledger.commit(replace(ledger.latest, epoch=epoch, upto=upto, results=files))
 
 
 def tidied(ledger: Ledger, horizon: int | None, limit: int) -> bool:
@@ -48,9 +44,9 @@ def tidied(ledger: Ledger, horizon: int | None, limit: int) -> bool:
 def stored(ledger: Ledger) -> Rows:
     found: Rows = []
     for file in ledger.results:
-        table = pq.read_table(pa.BufferReader(ledger.storage.read(file.file)))
-        assert table.num_rows == file.rows
-        found += zip(*(table.column(c).to_pylist() for c in ("c0", "ts", "te", "n")), strict=True)
+        sections = read_rows(ledger.storage, file)
+        assert sum(rows.height for rows in sections.values()) == file.counts.rows
+        found += sections["q"].rows() if "q" in sections else []
     return found
 
 
@@ -70,18 +66,19 @@ def changes(dice: random.Random, current: dict[int, int], t: int) -> Rows:
     return [*closed, (current[key], t, MAX, 1)]
 
 
-def test_files_grow_with_the_logarithm_of_the_epochs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("others", [0, 3])
+def test_files_grow_with_the_logarithm_of_the_epochs(others: int, tmp_path: Path) -> None:
     dice, current = random.Random(1), dict[int, int]()
     ledger, every = Ledger(Storage(str(tmp_path))), Rows()
     most = 0
     for t in range(1, 1500):
         rows = changes(dice, current, t)
         every += rows
-        commit(ledger, rows, t + 1)
+        commit(ledger, rows, t + 1, others)
         tidied(ledger, None, 8)
         if t % 100 == 0:
             ledger = Ledger(Storage(str(tmp_path)))
-        most = max(most, len(ledger.storage.names("results/q")) + len(ledger.storage.names("manifests")))
+        most = max(most, len(ledger.storage.names("results")) + len(ledger.storage.names("manifests")))
     # at most 9 of each of 4 levels, as many that were just replaced, and the manifests of as many epochs
     assert most <= 4 * 9 + 9 + 9
     assert Counter(stored(ledger)) == Counter(every)
@@ -89,23 +86,26 @@ def test_files_grow_with_the_logarithm_of_the_epochs(tmp_path: Path) -> None:
     assert ledger.storage.names("index") == [INDEX.split("/")[1]]
 
 
-def test_what_retention_lets_go_is_gone_and_the_rest_is_exact(tmp_path: Path) -> None:
+@pytest.mark.parametrize("others", [0, 3])
+def test_what_retention_lets_go_is_gone_and_the_rest_is_exact(others: int, tmp_path: Path) -> None:
     dice, current = random.Random(2), dict[int, int]()
     ledger, every = Ledger(Storage(str(tmp_path))), Rows()
     sizes = []
     for t in range(1, 600):
         rows = changes(dice, current, t)
         every += rows
-        commit(ledger, rows, t + 1)
+        commit(ledger, rows, t + 1, others)
         horizon = t - 50
         ledger.forget_before(horizon)
         tidied(ledger, horizon, 8)
-        sizes.append(sum(f.rows for f in ledger.results))
+        sizes.append(sum(f.counts.rows for f in ledger.results))
         if t % 50 == 0:
             kept = stored(ledger)
             for past in range(max(1, t - 50), t + 1):
                 assert snapshot(kept, past) == snapshot(every, past)
-    assert max(sizes[300:]) <= max(sizes[60:300]) + 10, "rows that ended before the horizon are still there"
+    assert max(sizes[300:]) <= max(sizes[60:300]) + 10 * (1 + others), (
+        "rows that ended before the horizon are still there"
+    )
 
 
 def test_a_reader_finds_its_files_until_the_merge_after(tmp_path: Path) -> None:

@@ -180,4 +180,4 @@ def test_an_import_along_the_order_passes(module: str, source: str) -> None:
 
 @pytest.mark.parametrize("source", ["frame.rdd.map(f)", "spark._jvm.System", "getattr(frame, '_jdf')"])
 def test_a_use_of_internals_is_found(source: str) -> None:
-    assert len(internals({"tidegate.physical.stages": (source, False)})) == 1
+    assert len(internals({"tidegate.physical.plan": (source, False)})) == 1
