@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from tidegate.errors import Diagnostic
 from tidegate.kernels.expressions import Scalar
-from tidegate.kernels.rows import column_values, from_rows
-from tidegate.kernels.translation import translate
+from tidegate.kernels.rows import from_rows
+from tidegate.scalars.columnar import translate
+from tidegate.scalars.columns import column_values
 from tidegate.scalars.meaning import compile_scalar
 from tidegate.scalars.typing import infer
 from tidegate.types import (

@@ -394,6 +394,7 @@ TEXTS = Group(
         RPAD(x, n, 'zq')
         RPAD(x, 3)
         REPEAT(x, n)
+        SPACE(n)
         TRANSLATE(x, 'lo,', '01')
         SHA2(x, 256)
         SHA2(x, 512)

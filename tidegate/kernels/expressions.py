@@ -15,9 +15,11 @@ import polars as pl
 from sqlglot import exp
 
 from tidegate.errors import Diagnostic
-from tidegate.kernels.rows import Frame, column_from_values, column_values, dtype, normalized
-from tidegate.kernels.translation import Column, translate
+from tidegate.kernels.rows import Frame, normalized
+from tidegate.scalars.columnar import translate
+from tidegate.scalars.columns import column_from_values, column_values, dtype, literal
 from tidegate.scalars.expressions import index_of, references
+from tidegate.scalars.registry import Column
 from tidegate.types import VOID, Row, Schema, Type, Value
 
 Functions = Mapping[str, Any]
@@ -45,9 +47,9 @@ class Scalar:
     @cached_property
     def column(self) -> Column | None:
         """The translation, where there is one of the expected type."""
-        column = translate(self.expression, self.schema)
+        column = translate(self.expression, self.schema, self.functions)
         if column is not None and column.type == VOID:
-            column = Column(pl.lit(None, dtype=dtype(self.type)), self.type)
+            column = literal(None, self.type)
         return column if column is not None and column.type == self.type else None
 
     @cached_property
@@ -67,10 +69,13 @@ class Scalar:
         # As series of their own: Polars may take a column that holds one value throughout for a single row.
         read = [frame[f"c{i}"] for i in sorted(references(self.expression))]
         rows = pl.DataFrame(read) if read else frame
-        result = rows.with_columns(value=column.value, failed=failed.any())
+        result = rows.select(value=column.value, failed=failed.any())
         if result["failed"][0]:
             return self._rows(frame)
         value = result.select("value")
+        if value.height < frame.height:
+            # What is the same for all rows may come as one.
+            value = pl.select(value=pl.repeat(value["value"], frame.height))
         return (normalized(value) if column.type.name in ("FLOAT", "DOUBLE") else value)["value"]
 
     def _rows(self, frame: Frame) -> pl.Series:
