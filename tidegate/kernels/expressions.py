@@ -20,12 +20,23 @@ from tidegate.scalars.columnar import translate
 from tidegate.scalars.columns import column_from_values, column_values, dtype, literal
 from tidegate.scalars.expressions import index_of, references
 from tidegate.scalars.registry import Column
-from tidegate.types import VOID, Row, Schema, Type, Value
+from tidegate.types import INTEGRAL, VOID, Row, Schema, Type, Value
 
 Functions = Mapping[str, Any]
 """User-defined functions by name."""
 
 _WORTH_SHARING = 1_000
+_PLAIN = (
+    *INTEGRAL,
+    "BOOLEAN",
+    "STRING",
+    "BINARY",
+    "DATE",
+    "TIMESTAMP",
+    "TIMESTAMP_NTZ",
+    "INTERVAL",
+    "DECIMAL",
+)
 
 
 @dataclass(frozen=True)
@@ -72,11 +83,13 @@ class Scalar:
         result = rows.select(value=column.value, failed=failed.any())
         if result["failed"][0]:
             return self._rows(frame)
-        value = result.select("value")
-        if value.height < frame.height:
-            # What is the same for all rows may come as one.
-            value = pl.select(value=pl.repeat(value["value"], frame.height))
-        return (normalized(value) if column.type.name in ("FLOAT", "DOUBLE") else value)["value"]
+        # What is the same for all rows may come as one.
+        value = (
+            result["value"]
+            if result.height == frame.height
+            else result["value"].new_from_index(0, frame.height)
+        )
+        return normalized(value.to_frame())["value"] if column.type.name not in _PLAIN else value
 
     def _rows(self, frame: Frame) -> pl.Series:
         if frame.is_empty():

@@ -21,7 +21,7 @@ from tidegate.scalars.coercion import (
     decimal_result,
     string_partner,
 )
-from tidegate.scalars.columns import checked_column, dtype, either_error, errors_of, first_of, form
+from tidegate.scalars.columns import checked_column, dtype, either_error, errors_of, first_of, form, quotient
 from tidegate.scalars.intervals import datetime_arithmetic, interval_sum, ticks_of, too_long
 from tidegate.scalars.limits import EXACT, checked, divide_by_zero, fitted, overflow, single
 from tidegate.scalars.registry import (
@@ -376,7 +376,7 @@ def _wide(type: Type) -> pl.DataType:
 def _arithmetic_form(apply: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Form:
     def make(node: Resolved, args: Sequence[Column]) -> Column | None:
         (a, b), operand = (c.value for c in args), args[0].type
-        if operand in (DOUBLE, INTERVAL):
+        if operand.name in ("FLOAT", "DOUBLE", "INTERVAL"):
             out = too_long(a) | too_long(b) if operand == INTERVAL else None
             return Column(apply(a, b), node.type, either_error(errors_of(args), out))
         if operand.is_integral:
@@ -414,12 +414,26 @@ def _on_integers(apply: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Form:
     return make
 
 
+def _pmod_form(node: Resolved, args: Sequence[Column]) -> Column | None:
+    """Where Java's sum of remainder and divisor would wrap around, row by row."""
+    if not args[0].type.is_integral:
+        return None
+    a, b = (c.value.cast(pl.Int128) for c in args)
+    rest = _remainder(a, b)
+    half = 2**63 if node.type == BIGINT else 2**31
+    out = _by_zero(a, b) | ((rest < 0) & ((rest + b < -half) | (rest + b >= half)))
+    moved = pl.when(rest < 0).then(_remainder(rest + b, b)).otherwise(rest)
+    return checked_column(moved, node.type, either_error(errors_of(args), out.fill_null(False)))
+
+
 def _unary_form(apply: Callable[[pl.Expr], pl.Expr]) -> Form:
     def make(node: Resolved, args: Sequence[Column]) -> Column | None:
         (a,) = args
         if a.type.is_integral:
             return checked_column(apply(a.value.cast(pl.Int128)), a.type, a.error)
-        return Column(apply(a.value), a.type, a.error) if a.type.name in ("DOUBLE", "FLOAT") else None
+        if a.type.name in ("FLOAT", "DOUBLE", "DECIMAL"):
+            return Column(apply(a.value).cast(dtype(a.type)), a.type, a.error)
+        return None
 
     return make
 
@@ -484,114 +498,39 @@ ENTRIES = (
     _binary("+", exp.Add, _arithmetic_form(operator.add)),
     _binary("-", exp.Sub, _arithmetic_form(operator.sub)),
     _binary("*", exp.Mul, _arithmetic_form(operator.mul)),
-    _binary("/", exp.Div, form(operator.truediv, "DOUBLE", fails=_by_zero)),
+    _binary("/", exp.Div, form(quotient, "DOUBLE", fails=_by_zero)),
     _binary("%", exp.Mod, _on_integers(_remainder), names="MOD"),
     _binary("DIV", exp.IntDiv, _on_integers(lambda a, b: (a - _remainder(a, b)) // b)),
-    _binary(
-        "PMOD",
-        "PMOD",
-        None,
-        names="PMOD",
-        by_row="Java's sum of remainder and divisor wraps around in its own type",
-    ),
-    Function(
-        "NEGATIVE",
-        {exp.Neg: "this"},
-        (1, 1),
-        _same_number,
-        _unary(operator.neg),
-        _unary_form(lambda a: 0 - a),
-    ),
-    Function(
-        "ABS",
-        {exp.Abs: "this"},
-        (1, 1),
-        _same_number,
-        _unary(abs),
-        _unary_form(lambda a: a.abs()),
-        names="ABS",
-    ),
+    _binary("PMOD", "PMOD", _pmod_form, names="PMOD"),
+    Function("NEGATIVE", {exp.Neg: "this"}, (1, 1), _same_number, _unary(operator.neg),
+        _unary_form(lambda a: 0 - a)),
+    Function("ABS", {exp.Abs: "this"}, (1, 1), _same_number, _unary(abs), _unary_form(lambda a: a.abs()),
+        names="ABS"),
     _bits("&", exp.BitwiseAnd, operator.and_),
     _bits("|", exp.BitwiseOr, operator.or_),
     _bits("^", exp.BitwiseXor, operator.xor),
-    Function(
-        "~",
-        {exp.BitwiseNot: "this"},
-        (1, 1),
-        _bitwise,
-        each(operator.invert),
-        form(operator.invert, INTEGRAL),
-    ),
+    Function("~", {exp.BitwiseNot: "this"}, (1, 1), _bitwise, each(operator.invert),
+        form(operator.invert, INTEGRAL)),
     _rounds("ROUND", exp.Round, "ROUND"),
     _rounds("BROUND", "BROUND", "BROUND"),
     _whole("CEIL", exp.Ceil, lambda a: a.ceil(), "CEIL CEILING"),
     _whole("FLOOR", exp.Floor, lambda a: a.floor(), "FLOOR"),
-    _real(
-        "SQRT",
-        exp.Sqrt,
-        lambda v: math.sqrt(v) if v >= 0 else NAN,
-        columns=form(lambda a: a.sqrt(), "DOUBLE"),
-        names="SQRT",
-    ),
+    _real("SQRT", exp.Sqrt, lambda v: math.sqrt(v) if v >= 0 else NAN,
+        columns=form(lambda a: a.sqrt(), "DOUBLE"), names="SQRT"),
     _real("EXP", exp.Exp, _exponential, names="EXP", by_row=_LAST_BIT),
-    Function(
-        "LN",
-        {exp.Ln: "this", exp.Log: _read_log},
-        (1, 1),
-        typed(DOUBLE, DOUBLE, nullable=True),
-        each(lambda v: None if v <= 0 else math.log(v)),
-        names="LN",
-        by_row=_LAST_BIT,
-    ),
-    Function(
-        "LOG",
-        {},
-        (2, 2),
-        typed(DOUBLE, DOUBLE, DOUBLE, nullable=True),
-        each(_logarithm_to),
-        names="LOG LOG2 LOG10",
-        by_row=_LAST_BIT,
-    ),
-    Function(
-        "POWER",
-        {exp.Pow: _SIDES},
-        (2, 2),
-        typed(DOUBLE, DOUBLE, DOUBLE),
-        each(_power),
-        names="POW POWER",
-        by_row=_LAST_BIT,
-    ),
-    Function(
-        "SIGN",
-        {exp.Sign: "this"},
-        (1, 1),
-        _sign_rule,
-        each(_sign),
-        form(lambda a: a.sign(), "DOUBLE"),
-        names="SIGN SIGNUM",
-    ),
-    Function(
-        "ISNAN",
-        {exp.IsNan: "this"},
-        (1, 1),
-        typed(BOOLEAN, DOUBLE, nullable=False),
-        _is_nan,
-        form(lambda a: a.is_nan().fill_null(False), "DOUBLE"),
-        names="ISNAN",
-        lazy=True,
-    ),
-    Function(
-        "NANVL",
-        {exp.Nanvl: _SIDES},
-        (2, 2),
-        typed(DOUBLE, DOUBLE, DOUBLE),
-        _nanvl,
-        form(lambda a, b: pl.when(a.is_nan()).then(b).otherwise(a), "DOUBLE"),
-        names="NANVL",
-        lazy=True,
-    ),
+    Function("LN", {exp.Ln: "this", exp.Log: _read_log}, (1, 1), typed(DOUBLE, DOUBLE, nullable=True),
+        each(lambda v: None if v <= 0 else math.log(v)), names="LN", by_row=_LAST_BIT),
+    Function("LOG", {}, (2, 2), typed(DOUBLE, DOUBLE, DOUBLE, nullable=True), each(_logarithm_to),
+        names="LOG LOG2 LOG10", by_row=_LAST_BIT),
+    Function("POWER", {exp.Pow: _SIDES}, (2, 2), typed(DOUBLE, DOUBLE, DOUBLE), each(_power),
+        names="POW POWER", by_row=_LAST_BIT),
+    Function("SIGN", {exp.Sign: "this"}, (1, 1), _sign_rule, each(_sign), form(lambda a: a.sign(), "DOUBLE"),
+        names="SIGN SIGNUM"),
+    Function("ISNAN", {exp.IsNan: "this"}, (1, 1), typed(BOOLEAN, DOUBLE, nullable=False), _is_nan,
+        form(lambda a: a.is_nan().fill_null(False), "DOUBLE"), names="ISNAN", lazy=True),
+    Function("NANVL", {exp.Nanvl: _SIDES}, (2, 2), typed(DOUBLE, DOUBLE, DOUBLE), _nanvl,
+        form(lambda a, b: pl.when(a.is_nan()).then(b).otherwise(a), "DOUBLE"), names="NANVL", lazy=True),
     Function("PI", {exp.Pi: ""}, (0, 0), typed(DOUBLE), _number_constant(math.pi), names="PI", lazy=True),
-    Function(
-        "E", {"E": "*expressions"}, (0, 0), typed(DOUBLE), _number_constant(math.e), names="E", lazy=True
-    ),
-)
+    Function("E", {"E": "*expressions"}, (0, 0), typed(DOUBLE), _number_constant(math.e), names="E",
+        lazy=True),
+)  # fmt: skip

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from tidegate.errors import Diagnostic, Kind, unsupported
 from tidegate.scalars.coercion import can_cast_explicitly, type_from_sql
-from tidegate.scalars.columns import TICKING, checked_column, dtype, either_error
+from tidegate.scalars.columns import TICKING, checked_column, dtype, either_error, quotient
 from tidegate.scalars.date_patterns import YEAR_1000, YEAR_10000
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.intervals import FIRST_TICK, LAST_TICK
@@ -337,10 +337,11 @@ def _cast_members(source: Type, target: Type) -> Convert:
 
 # -------------------------------------------------------------------------------------------- forms
 
-_NUMBER_TEXTS = {
+_PLAIN_TEXTS = {
     **dict.fromkeys(LIMITS, r"\A[+-]?[0-9]{1,18}\z"),
     "DOUBLE": r"\A[+-]?[0-9]{1,300}(?:\.[0-9]{0,300})?\z",
     "DATE": r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}\z",
+    "TIMESTAMP": r"\A[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-5][0-9]:[0-5][0-9]\z",
 }
 """Texts that Polars reads as Spark does; of all others, row by row is decided what they are."""
 
@@ -348,20 +349,26 @@ _NUMBER_TEXTS = {
 def _column_from_text(a: pl.Expr, target: Type) -> tuple[pl.Expr, pl.Expr] | None:
     """The value of a text, and which texts must be read row by row."""
     value: pl.Expr
+    if target == BINARY:
+        return a.cast(pl.Binary), pl.lit(False)
     if target == BOOLEAN:
         lowered = a.str.to_lowercase()
         value = pl.when(lowered == "true").then(True).when(lowered == "false").then(False)
-    elif target.name not in _NUMBER_TEXTS:
+    elif target.name not in _PLAIN_TEXTS:
         return None
     else:
-        plain = pl.when(a.str.contains(_NUMBER_TEXTS[target.name])).then(a)
-        value = plain.str.to_date("%Y-%m-%d", strict=False) if target == DATE else plain
-        value = value.cast(dtype(target), strict=False)
+        plain = pl.when(a.str.contains(_PLAIN_TEXTS[target.name])).then(a)
+        if target == DATE:
+            value = plain.str.to_date("%Y-%m-%d", strict=False)
+        elif target == TIMESTAMP:
+            value = plain.str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", time_zone="UTC", strict=False)
+        else:
+            value = plain.cast(dtype(target), strict=False)
     return value, value.is_null() & a.is_not_null()
 
 
 def _column_to_text(a: pl.Expr, source: Type) -> tuple[pl.Expr, pl.Expr | None] | None:
-    if source.is_integral:
+    if source.is_integral or source.name == "DECIMAL":
         return a.cast(pl.String), None
     if source == BOOLEAN:
         return pl.when(a).then(pl.lit("true")).when(~a).then(pl.lit("false")), None
@@ -384,7 +391,7 @@ def _column_to_number(a: pl.Expr, source: Type, target: Type) -> tuple[pl.Expr, 
         ticks = a.to_physical()
         if target == DOUBLE:
             # Beyond 2^53 a number of ticks is rounded before it is divided.
-            return ticks / 1_000_000, (ticks.abs() > 2**53)
+            return quotient(ticks, pl.lit(1_000_000)), (ticks.abs() > 2**53)
         return (ticks // 1_000_000, None) if target.is_integral else None
     if target.name in ("FLOAT", "DOUBLE"):
         # Up to 15 digits, numerator and denominator are exact numbers, so their quotient is the nearest.
@@ -395,6 +402,9 @@ def _column_to_number(a: pl.Expr, source: Type, target: Type) -> tuple[pl.Expr, 
         digits = (*source.params, 0)[:2] if source.name == "DECIMAL" else (_DIGITS.get(source.name, 39), 0)
         grows = target.params[1] >= digits[1] and target.params[0] - target.params[1] >= digits[0] - digits[1]
         return (a.cast(dtype(target)), None) if grows else None
+    if source.name == "DECIMAL":
+        whole = a.cast(pl.Int64, strict=False)
+        return whole, whole.is_null() & a.is_not_null()
     if source.name in ("FLOAT", "DOUBLE"):
         whole = pl.when(a >= 0).then(a.floor()).otherwise(a.ceil())
         return whole.cast(pl.Float64), a.is_nan()
@@ -478,14 +488,7 @@ def _read_cast(node: exp.Cast) -> Call:
 
 
 ENTRIES = (
-    Function(
-        "CAST",
-        {exp.Cast: _read_cast, exp.TryCast: _read_cast},
-        (1, 1),
-        _cast_rule,
-        lambda node: cast_function(node.args[0].type, node.type),
-        _cast_form,
-        names="CAST",
-    ),
+    Function("CAST", {exp.Cast: _read_cast, exp.TryCast: _read_cast}, (1, 1), _cast_rule,
+        lambda node: cast_function(node.args[0].type, node.type), _cast_form, names="CAST"),
     Function("TRY_CAST", {}, (1, 1), _cast_rule, _try_cast, _cast_form, names="TRY_CAST", lazy=True),
-)
+)  # fmt: skip

@@ -7,6 +7,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from tidegate.scalars.limits import LIMITS
@@ -169,3 +170,14 @@ def checked_column(value: pl.Expr, type_: Type, errors: pl.Expr | None) -> Colum
     limit = LIMITS[type_.name]
     out = ((value < -limit) | (value >= limit)).fill_null(False)
     return Column(value.cast(dtype(type_), strict=False), type_, either_error(errors, out))
+
+
+def quotient(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+    """The nearest number to a / b. Polars multiplies by the reciprocal where the divisor is a constant."""
+
+    def divide(sides: Sequence[pl.Series]) -> pl.Series:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return pl.Series(sides[0].to_numpy() / sides[1].to_numpy(), dtype=pl.Float64())
+
+    divided = pl.map_batches([a, b], divide, return_dtype=pl.Float64(), is_elementwise=True)
+    return pl.when(a.is_not_null() & b.is_not_null()).then(divided)

@@ -130,21 +130,34 @@ def time_pattern(node: exp.Expression) -> str | None:
 
 _SECOND, _MINUTE, _HOUR, _DAY = (UNITS[unit] for unit in ("SECOND", "MINUTE", "HOUR", "DAY"))
 _FIXED = {
-    "yyyy": ("%Y", _DAY),
-    "MM": ("%m", _DAY),
-    "dd": ("%d", _DAY),
-    "HH": ("%H", _HOUR),
+    **{
+        field: (f"%{letter}", _DAY)
+        for field, letter in zip("yyyy y yy MM M MMM MMMM".split(), "Y Y y m -m b B".split(), strict=True)
+    },
+    **{
+        field: (f"%{letter}", _DAY)
+        for field, letter in zip("dd d DDD D E EEE EEEE".split(), "d -d j -j a a A".split(), strict=True)
+    },
+    **{
+        field: (f"%{letter}", _HOUR)
+        for field, letter in zip("HH H hh h a".split(), "H -H I -I p".split(), strict=True)
+    },
     "mm": ("%M", _MINUTE),
+    "m": ("%-M", _MINUTE),
     "ss": ("%S", _SECOND),
+    "s": ("%-S", _SECOND),
+    "SSS": ("%3f", UNITS["MILLISECOND"]),
+    "SSSSSS": ("%6f", 1),
 }
+"""How Polars writes a field of years of four digits, and the time within which its text does not change."""
 YEAR_1000 = int(datetime(1000, 1, 1, tzinfo=UTC).timestamp()) * _SECOND
 YEAR_10000 = (int(datetime(9999, 12, 31, tzinfo=UTC).timestamp()) + 86_400) * _SECOND
 
 
 def polars_pattern(pattern: str) -> tuple[str, int] | None:
-    """A pattern of fields of a fixed width as Polars has it, and the time within which its text does not change.
+    """A pattern as Polars has it, and the time within which its text does not change; None where it has none.
 
-    >>> polars_pattern("yyyy-MM") == ("%Y-%m", UNITS["DAY"]), polars_pattern("E")
+    >>> polars_pattern("yyyy-MM") == ("%Y-%m", UNITS["DAY"]), polars_pattern("SS")
     (True, None)
     """
     parts, unit = [], _DAY

@@ -244,9 +244,8 @@ def _read_date_part(node: exp.Anonymous) -> Call | None:
 def _read_trunc(name: str) -> Callable[[exp.Expression], Call | None]:
     def read(node: exp.Expression) -> Call | None:
         unit = node.args.get("unit")
-        return (
-            Call(name, (node.this,), unit.name.upper()) if isinstance(unit, (exp.Var, exp.Literal)) else None
-        )
+        named = isinstance(unit, (exp.Var, exp.Literal))
+        return Call(name, (node.this,), unit.name.upper()) if named else None
 
     return read
 
@@ -279,34 +278,18 @@ def _part(
     return Function(name, readings, (1, 1), rule, each(meaning), columns, names=names or name)
 
 
-def _from_number(name: str, spelled: type[exp.Expression] | str, ticks: int) -> Function:
-    far = 2**63 // ticks // 2
-    columns = point_form(
-        lambda n: (
-            pl.when(n.cast(pl.Int64).is_between(-far, far)).then(n.cast(pl.Int64) * ticks).otherwise(2**62)
-        ),
-        INTEGRAL,
-    )
-    return Function(
-        name,
-        {spelled: "*expressions" if isinstance(spelled, str) else "this"},
-        (1, 1),
-        _timestamp_of,
-        each(_timestamp_from(ticks)),
-        columns,
-        names=name,
-    )
+def _from_number(name: str, ticks: int) -> Function:
+    most = 2**62 // ticks
+    columns = point_form(lambda n: n.cast(pl.Int64).clip(-most, most) * ticks, INTEGRAL)
+    meaning = each(_timestamp_from(ticks))
+    return Function(name, {name: "*expressions"}, (1, 1), _timestamp_of, meaning, columns, names=name)
 
 
 def _to_unix(name: str, spelled: type[exp.Expression], ticks: int) -> Function:
+    rule = _unix(BIGINT, TIMESTAMP, TIMESTAMP_NTZ)
+    columns = form(lambda a: a.to_physical() // ticks, "TIMESTAMP")
     return Function(
-        name,
-        {spelled: "this"},
-        (1, 1),
-        _unix(BIGINT, TIMESTAMP, TIMESTAMP_NTZ),
-        each(lambda v: to_ticks(v) // ticks),
-        form(lambda a: a.to_physical() // ticks, "TIMESTAMP"),
-        names=name,
+        name, {spelled: "this"}, (1, 1), rule, each(lambda v: to_ticks(v) // ticks), columns, names=name
     )
 
 
@@ -322,108 +305,36 @@ ENTRIES = (
     _part("HOUR", [exp.Hour], lambda v: v.hour, lambda a: a.dt.hour(), _instant),
     _part("MINUTE", [exp.Minute], lambda v: v.minute, lambda a: a.dt.minute(), _instant),
     _part("SECOND", [exp.Second], lambda v: v.second, lambda a: a.dt.second(), _instant),
-    Function(
-        "EXTRACT_SECOND",
-        {exp.Extract: lambda n: _extract(n.this.name, n.expression), "DATE_PART": _read_date_part},
-        (1, 1),
-        _instant,
-        each(_seconds),
-        by_row="a decimal made of two fields",
-    ),
-    Function(
-        "DATE_TRUNC",
-        {exp.TimestampTrunc: _read_trunc("DATE_TRUNC")},
-        (1, 1),
-        typed(TIMESTAMP, TIMESTAMP, nullable=True),
-        _date_trunc,
-        _trunc_form,
-        names="DATE_TRUNC",
-    ),
-    Function(
-        "TRUNC",
-        {exp.DateTrunc: _read_trunc("TRUNC")},
-        (1, 1),
-        typed(DATE, DATE, nullable=True),
-        _trunc,
-        _trunc_form,
-        names="TRUNC",
-    ),
-    Function(
-        "TO_DATE",
-        {exp.TsOrDsToDate: _read_pattern("TO_DATE")},
-        (1, 1),
-        _to_date,
-        _parsed_date,
-        names="TO_DATE DATE",
-        by_row="Java's patterns are stricter than those of Polars",
-    ),
-    Function(
-        "TO_TIMESTAMP",
-        {exp.StrToTime: _read_pattern("TO_TIMESTAMP", needed=True)},
-        (1, 1),
-        typed(TIMESTAMP, STRING),
-        lambda node: parser(node.detail),
-        names="TO_TIMESTAMP TIMESTAMP",
-        by_row="Java's patterns are stricter than those of Polars",
-    ),
-    Function(
-        "DATE_FORMAT",
-        {exp.TimeToStr: _read_pattern("DATE_FORMAT", needed=True)},
-        (1, 1),
-        typed(STRING, TIMESTAMP),
-        lambda node: date_format(node.detail),
-        _format_form,
-        names="DATE_FORMAT",
-    ),
-    Function(
-        "UNIX_TIMESTAMP",
-        {exp.StrToUnix: _read_pattern("UNIX_TIMESTAMP")},
-        (1, 1),
-        _unix_timestamp,
-        _read_seconds,
-        _seconds_form,
-        names="UNIX_TIMESTAMP",
-    ),
+    Function("EXTRACT_SECOND",
+        {exp.Extract: lambda n: _extract(n.this.name, n.expression), "DATE_PART": _read_date_part}, (1, 1),
+        _instant, each(_seconds), by_row="a decimal made of two fields"),
+    Function("DATE_TRUNC", {exp.TimestampTrunc: _read_trunc("DATE_TRUNC")}, (1, 1),
+        typed(TIMESTAMP, TIMESTAMP, nullable=True), _date_trunc, _trunc_form, names="DATE_TRUNC"),
+    Function("TRUNC", {exp.DateTrunc: _read_trunc("TRUNC")}, (1, 1), typed(DATE, DATE, nullable=True), _trunc,
+        _trunc_form, names="TRUNC"),
+    Function("TO_DATE", {exp.TsOrDsToDate: _read_pattern("TO_DATE")}, (1, 1), _to_date, _parsed_date,
+        names="TO_DATE DATE", by_row="Java's patterns are stricter than those of Polars"),
+    Function("TO_TIMESTAMP", {exp.StrToTime: _read_pattern("TO_TIMESTAMP", needed=True)}, (1, 1),
+        typed(TIMESTAMP, STRING), lambda node: parser(node.detail), names="TO_TIMESTAMP TIMESTAMP",
+        by_row="Java's patterns are stricter than those of Polars"),
+    Function("DATE_FORMAT", {exp.TimeToStr: _read_pattern("DATE_FORMAT", needed=True)}, (1, 1),
+        typed(STRING, TIMESTAMP), lambda node: date_format(node.detail), _format_form, names="DATE_FORMAT"),
+    Function("UNIX_TIMESTAMP", {exp.StrToUnix: _read_pattern("UNIX_TIMESTAMP")}, (1, 1), _unix_timestamp,
+        _read_seconds, _seconds_form, names="UNIX_TIMESTAMP"),
     _to_unix("UNIX_SECONDS", exp.UnixSeconds, 1_000_000),
     _to_unix("UNIX_MILLIS", exp.UnixMillis, 1_000),
     _to_unix("UNIX_MICROS", exp.UnixMicros, 1),
-    Function(
-        "UNIX_DATE",
-        {exp.UnixDate: "this"},
-        (1, 1),
-        _unix(INT, DATE),
-        each(lambda v: v.toordinal() - _EPOCH),
-        form(lambda a: a.to_physical(), "DATE"),
-        names="UNIX_DATE",
-    ),
-    Function(
-        "DATE_FROM_UNIX_DATE",
-        {exp.DateFromUnixDate: "this"},
-        (1, 1),
-        typed(DATE, INT),
-        each(lambda days: add_days(date(1970, 1, 1), days)),
-        point_form(lambda days: days, "INT", days=True),
-        names="DATE_FROM_UNIX_DATE",
-    ),
-    _from_number("TIMESTAMP_SECONDS", "TIMESTAMP_SECONDS", 1_000_000),
-    _from_number("TIMESTAMP_MILLIS", "TIMESTAMP_MILLIS", 1_000),
-    _from_number("TIMESTAMP_MICROS", "TIMESTAMP_MICROS", 1),
-    Function(
-        "LAST_DAY",
-        {exp.LastDay: "this"},
-        (1, 1),
-        typed(DATE, DATE),
+    Function("UNIX_DATE", {exp.UnixDate: "this"}, (1, 1), _unix(INT, DATE),
+        each(lambda v: v.toordinal() - _EPOCH), form(lambda a: a.to_physical(), "DATE"), names="UNIX_DATE"),
+    Function("DATE_FROM_UNIX_DATE", {exp.DateFromUnixDate: "this"}, (1, 1), typed(DATE, INT),
+        each(lambda days: add_days(date(1970, 1, 1), days)), point_form(lambda days: days, "INT", days=True),
+        names="DATE_FROM_UNIX_DATE"),
+    _from_number("TIMESTAMP_SECONDS", 1_000_000),
+    _from_number("TIMESTAMP_MILLIS", 1_000),
+    _from_number("TIMESTAMP_MICROS", 1),
+    Function("LAST_DAY", {exp.LastDay: "this"}, (1, 1), typed(DATE, DATE),
         each(lambda v: v.replace(day=monthrange(v.year, v.month)[1])),
-        form(lambda a: a.dt.month_end(), "DATE"),
-        names="LAST_DAY",
-    ),
-    Function(
-        "MAKE_DATE",
-        {"MAKE_DATE": "*expressions"},
-        (3, 3),
-        typed(DATE, INT, INT, INT),
-        each(_make_date),
-        names="MAKE_DATE",
-        by_row="Polars fails as a whole where one date does not exist",
-    ),
-)
+        form(lambda a: a.dt.month_end(), "DATE"), names="LAST_DAY"),
+    Function("MAKE_DATE", {"MAKE_DATE": "*expressions"}, (3, 3), typed(DATE, INT, INT, INT), each(_make_date),
+        names="MAKE_DATE", by_row="Polars fails as a whole where one date does not exist"),
+)  # fmt: skip

@@ -252,12 +252,10 @@ def too_long(interval: pl.Expr) -> pl.Expr:
     return ((ticks > _FAR) | (ticks < -_FAR)).fill_null(False)
 
 
-def point_form(
-    move: Callable[..., pl.Expr | None], *kinds: Any, days: bool = False, constants: Sequence[int] = ()
-) -> Form:
+def point_form(move: Callable[..., pl.Expr | None], *kinds: Any, days: bool = False) -> Form:
     """A point in time computed as a number of ticks or days; outside the years 1 to 9999, row by row."""
     first, last = (_FIRST_DAY, _LAST_DAY) if days else (FIRST_TICK, LAST_TICK)
-    number = form(move, *kinds, constants=constants)
+    number = form(move, *kinds)
 
     def make(node: Resolved, args: Sequence[Column]) -> Column | None:
         ticks = number(replace(node, type=BIGINT), args)
@@ -360,69 +358,25 @@ ENTRIES = (
     Function("+ INTERVAL", meaning=each(guard(lambda a, b: a + b)), columns=_interval_form(1)),
     Function("- INTERVAL", meaning=each(guard(lambda a, b: a - b)), columns=_interval_form(-1)),
     Function("+ MONTHS", meaning=each(add_months), columns=_months_form(1)),
-    Function(
-        "- MONTHS", meaning=each(lambda start, months: add_months(start, -months)), columns=_months_form(-1)
-    ),
-    Function(
-        "DIFFERENCE",
-        meaning=each(lambda end, start: end - start),
-        columns=form(lambda end, start: end - start, ("DATE", *TICKING)),
-    ),
-    Function(
-        "INTERVAL *",
-        meaning=each(lambda a, b: scaled_interval(a, b, False)),
-        by_row="products are rounded half up, exactly",
-    ),
-    Function(
-        "INTERVAL /",
-        meaning=each(lambda a, b: scaled_interval(a, b, True)),
-        by_row="quotients are rounded half up, exactly",
-    ),
+    Function("- MONTHS", meaning=each(lambda start, months: add_months(start, -months)),
+        columns=_months_form(-1)),
+    Function("DIFFERENCE", meaning=each(lambda end, start: end - start),
+        columns=form(lambda end, start: end - start, ("DATE", *TICKING))),
+    Function("INTERVAL *", meaning=each(lambda a, b: scaled_interval(a, b, False)),
+        by_row="products are rounded half up, exactly"),
+    Function("INTERVAL /", meaning=each(lambda a, b: scaled_interval(a, b, True)),
+        by_row="quotients are rounded half up, exactly"),
     Function("INTERVAL DIV", meaning=each(_interval_quotient), columns=_quotient_form),
-    Function(
-        "DATE_ADD",
-        {exp.TsOrDsAdd: lambda node: Call("DATE_ADD", (node.this, node.expression))},
-        (2, 2),
-        _date_add,
-        each(add_days),
-        _days_form(1),
-        names="DATE_ADD DATE_SUB",
-    ),
+    Function("DATE_ADD", {exp.TsOrDsAdd: lambda node: Call("DATE_ADD", (node.this, node.expression))}, (2, 2),
+        _date_add, each(add_days), _days_form(1), names="DATE_ADD DATE_SUB"),
     Function("DATE_SUB", meaning=each(lambda start, days: add_days(start, -days)), columns=_days_form(-1)),
-    Function(
-        "DATEDIFF",
-        {exp.DateDiff: _read_date_diff},
-        (2, 2),
-        typed(INT, DATE, DATE),
+    Function("DATEDIFF", {exp.DateDiff: _read_date_diff}, (2, 2), typed(INT, DATE, DATE),
         each(lambda end, start: (end - start).days),
-        form(lambda end, start: _ticks(end) - _ticks(start), "DATE"),
-        names="DATEDIFF DATE_DIFF",
-    ),
-    Function(
-        "TIMESTAMPDIFF",
-        {exp.TimestampDiff: _read_by_unit("TIMESTAMPDIFF")},
-        (2, 2),
-        typed(BIGINT, TIMESTAMP, TIMESTAMP),
-        _timestamp_diff,
-        _unit_form,
-        names="TIMESTAMPDIFF",
-    ),
-    Function(
-        "TIMESTAMPADD",
-        {exp.TimestampAdd: _read_by_unit("TIMESTAMPADD")},
-        (2, 2),
-        _timestamp_add,
-        _timestamp_plus,
-        _add_unit_form,
-        names="TIMESTAMPADD DATEADD",
-    ),
-    Function(
-        "ADD_MONTHS",
-        {exp.AddMonths: "this expression"},
-        (2, 2),
-        typed(DATE, DATE, INT),
-        each(add_months),
-        _months_form(1),
-        names="ADD_MONTHS",
-    ),
-)
+        form(lambda end, start: _ticks(end) - _ticks(start), "DATE"), names="DATEDIFF DATE_DIFF"),
+    Function("TIMESTAMPDIFF", {exp.TimestampDiff: _read_by_unit("TIMESTAMPDIFF")}, (2, 2),
+        typed(BIGINT, TIMESTAMP, TIMESTAMP), _timestamp_diff, _unit_form, names="TIMESTAMPDIFF"),
+    Function("TIMESTAMPADD", {exp.TimestampAdd: _read_by_unit("TIMESTAMPADD")}, (2, 2), _timestamp_add,
+        _timestamp_plus, _add_unit_form, names="TIMESTAMPADD DATEADD"),
+    Function("ADD_MONTHS", {exp.AddMonths: "this expression"}, (2, 2), typed(DATE, DATE, INT),
+        each(add_months), _months_form(1), names="ADD_MONTHS"),
+)  # fmt: skip

@@ -12,7 +12,7 @@ import polars as pl
 from sqlglot import exp
 
 from tidegate.errors import Diagnostic
-from tidegate.scalars.columns import either_error, errors_of, form
+from tidegate.scalars.columns import either_error, errors_of, first_of, form
 from tidegate.scalars.limits import LONGEST_TEXT, short_enough
 from tidegate.scalars.regex import (
     java_regex,
@@ -120,8 +120,12 @@ def _concat_ws(node: Resolved, args: Sequence[Scalar]) -> Scalar:
     return run
 
 
+def _escape(node: Resolved) -> str:
+    return "\\" if node.detail is None else str(node.detail)
+
+
 def _like(node: Resolved) -> Callable[[str, str], bool]:
-    escape = "\\" if node.detail is None else str(node.detail)
+    escape = _escape(node)
     if node.name == "ILIKE":
         return lambda text, pattern: like_regex(pattern.lower(), escape).fullmatch(text.lower()) is not None
     return lambda text, pattern: like_regex(pattern, escape).fullmatch(text) is not None
@@ -245,7 +249,12 @@ def _sha2(value: bytes, bits: int) -> str | None:
 
 def _foreign(text: pl.Expr) -> pl.Expr:
     """Texts with letters beyond the Latin ones, whose cases Spark, Python and Polars know by different editions of Unicode."""
-    return (text.str.len_bytes() != text.str.len_chars()) & text.str.contains("[^\\x00-\\x{024F}]")
+    return (text.str.len_bytes() != text.str.len_chars()) & text.str.contains("[^\\x00-\\x{017F}]")
+
+
+def _has_clusters(text: pl.Expr) -> pl.Expr:
+    """Texts in which several characters may be one letter or line end, which Polars keeps together."""
+    return (text.str.len_bytes() != text.str.len_chars()) | text.str.contains("\r", literal=True)
 
 
 def _length(a: pl.Expr) -> pl.Expr:
@@ -286,7 +295,7 @@ def _too_long(*texts: pl.Expr) -> pl.Expr:
 
 def _concat_ws_form(node: Resolved, args: Sequence[Column]) -> Column | None:
     by, parts = node.args[0].value, args[1:]
-    if by is None or not parts or any(p.type != STRING for p in parts):
+    if not node.args[0].is_literal or by is None or not parts or any(p.type != STRING for p in parts):
         return None
     texts = [p.value for p in parts]
     lengths = [t.str.len_bytes().cast(pl.Int64).fill_null(0) for t in texts]
@@ -300,16 +309,19 @@ def _trim_form(strip: Callable[..., pl.Expr]) -> Form:
 
 
 def _like_form(node: Resolved, args: Sequence[Column]) -> Column | None:
-    pattern = node.args[1]
+    pattern, (text, _) = node.args[1], args
     if not pattern.is_literal:
         return None
+    lowers = node.name == "ILIKE"
     try:
-        regex = like_regex(pattern.value, "\\" if node.detail is None else str(node.detail)).pattern
+        regex = like_regex(pattern.value.lower() if lowers else pattern.value, _escape(node)).pattern
     except Diagnostic:
         return None
-    # The letters of Python's escapes are punctuation, blanks and line ends, which Polars escapes alike.
-    found = args[0].value.str.contains(f"(?s)\\A(?:{regex})\\z")
-    return Column(found, BOOLEAN, args[0].error)
+    value = text.value.str.to_lowercase() if lowers else text.value
+    foreign = _foreign(text.value).fill_null(False) if lowers else None
+    # What Python escapes (punctuation, blanks, line ends), Polars escapes alike.
+    found = value.str.contains(f"(?s)\\A(?:{regex})\\z")
+    return Column(found, BOOLEAN, either_error(text.error, foreign))
 
 
 def _regex_form(apply: Callable[..., pl.Expr | None], fails: Callable[..., pl.Expr] | None = None) -> Form:
@@ -379,6 +391,16 @@ def _substring_index_form(text: pl.Expr, delimiter: str, count: int) -> pl.Expr 
         return None
     parts = text.str.split(delimiter)
     return (parts.list.head(count) if count > 0 else parts.list.tail(-count)).list.join(delimiter)
+
+
+def _repeats_too_long(text: pl.Expr, times: pl.Expr) -> pl.Expr:
+    return text.str.len_bytes().cast(pl.Int64) * times > LONGEST_TEXT
+
+
+def _repeat_form(text: pl.Expr, times: pl.Expr) -> pl.Expr:
+    fits = times.is_not_null() & ~_repeats_too_long(text, times)
+    count = pl.when(fits).then(pl.max_horizontal(times, 0)).otherwise(0)
+    return pl.when(text.is_not_null() & times.is_not_null()).then(text.repeat_by(count).list.join(""))
 
 
 def _pad_form(on_left: bool) -> Form:
@@ -460,96 +482,70 @@ _CASES = "letters change as Java has it; Polars has no such function"
 _NO_DIGEST = "neither Polars nor Arrow computes digests"
 
 ENTRIES = (
-    Function("LIKE", {exp.Like: _read_like("LIKE"), exp.Escape: _read_escape}, (2, 2), _TESTED, _like, _like_form),
-    Function("ILIKE", {exp.ILike: _read_like("ILIKE")}, (2, 2), _TESTED, _like, by_row="letters of all scripts"),
-    Function(
-        "RLIKE",
-        {exp.RegexpLike: _SIDES},
-        (2, 2),
-        _TESTED,
-        each(rlike),
-        _regex_form(lambda text, regex: text.str.contains(regex)),
-        names="REGEXP_LIKE",
-    ),
+    Function("LIKE", {exp.Like: _read_like("LIKE"), exp.Escape: _read_escape}, (2, 2), _TESTED, _like,
+        _like_form),
+    Function("ILIKE", {exp.ILike: _read_like("ILIKE")}, (2, 2), _TESTED, _like, _like_form),
+    Function("RLIKE", {exp.RegexpLike: _SIDES}, (2, 2), _TESTED, each(rlike),
+        _regex_form(lambda text, regex: text.str.contains(regex)), names="REGEXP_LIKE"),
     _entry("STARTSWITH", exp.StartsWith, _SIDES, (2, 2), _TESTED, str.startswith,
-           form(lambda a, b: a.str.starts_with(b), "STRING")),
+        form(lambda a, b: a.str.starts_with(b), "STRING")),
     _entry("ENDSWITH", exp.EndsWith, _SIDES, (2, 2), _TESTED, str.endswith,
-           form(lambda a, b: a.str.ends_with(b), "STRING")),
+        form(lambda a, b: a.str.ends_with(b), "STRING")),
     _entry("CONTAINS", exp.Contains, _SIDES, (2, 2), _TESTED, lambda text, part: part in text,
-           form(lambda a, b: a.str.contains(b, literal=True), "STRING")),
-    Function(
-        "CONCAT",
-        {exp.Concat: "*expressions", exp.DPipe: _SIDES},
-        (0, None),
-        _concat_rule,
-        _concat,
-        form(lambda *texts: reduce(lambda a, b: a + b, texts), "STRING", fails=_too_long),
-        names="CONCAT",
-    ),
-    Function(
-        "CONCAT_WS",
-        {exp.ConcatWs: "*expressions"},
-        (1, None),
-        _concat_ws_rule,
-        _concat_ws,
-        _concat_ws_form,
-        names="CONCAT_WS",
-        lazy=True,
-    ),
+        form(lambda a, b: a.str.contains(b, literal=True), "STRING")),
+    Function("CONCAT", {exp.Concat: "*expressions", exp.DPipe: _SIDES}, (0, None), _concat_rule, _concat,
+        form(lambda *texts: reduce(lambda a, b: a + b, texts), "STRING", fails=_too_long), names="CONCAT"),
+    Function("CONCAT_WS", {exp.ConcatWs: "*expressions"}, (1, None), _concat_ws_rule, _concat_ws,
+        _concat_ws_form, names="CONCAT_WS", lazy=True),
     _entry("REVERSE", exp.Reverse, "this", (1, 1), _reverse_rule, lambda text: text[::-1],
-           form(lambda a: a.str.reverse(), "STRING")),
+        form(lambda a: a.str.reverse(), "STRING", fails=_has_clusters)),
     _entry("LENGTH LEN CHAR_LENGTH CHARACTER_LENGTH", exp.Length, "this", (1, 1), _text_or_bytes(INT), len,
-           form(_length, "STRING")),
+        first_of(form(_length, "STRING"), form(lambda a: a.bin.size(), "BINARY"))),
     _entry("SUBSTRING SUBSTR", exp.Substring, "this start length", (2, 3), _text_or_bytes(None, INT, INT),
-           _substring, form(_substring_form, "STRING", "INT")),
+        _substring, form(_substring_form, "STRING", "INT")),
     _entry("LEFT", exp.Left, _SIDES, (2, 2), _text_or_bytes(None, INT), lambda text, n: text[: max(n, 0)],
-           form(_left_form, "STRING", "INT")),
+        form(_left_form, "STRING", "INT")),
     _entry("RIGHT", exp.Right, _SIDES, (2, 2), _text(INT), _right, form(_right_form, "STRING", "INT")),
     _entry("UPPER UCASE", exp.Upper, "this", (1, 1), _text(), str.upper,
-           form(lambda a: a.str.to_uppercase(), "STRING", fails=_foreign)),
+        form(lambda a: a.str.to_uppercase(), "STRING", fails=_foreign)),
     _entry("LOWER LCASE", exp.Lower, "this", (1, 1), _text(), str.lower,
-           form(lambda a: a.str.to_lowercase(), "STRING", fails=_foreign)),
-    _entry("INITCAP", {exp.Initcap: lambda node: Call("INITCAP", (node.this,))}, "", (1, 1), _text(), _initcap,
-           by_row=_CASES),
+        form(lambda a: a.str.to_lowercase(), "STRING", fails=_foreign)),
+    _entry("INITCAP", {exp.Initcap: lambda node: Call("INITCAP", (node.this,))}, "", (1, 1), _text(),
+        _initcap, by_row=_CASES),
     _entry("TRIM BTRIM", {exp.Trim: _read_trim, "BTRIM": "*expressions"}, "", (1, 2), _text(STRING),
-           lambda text, removed=" ": text.strip(removed), _trim_form(lambda a, cs: a.str.strip_chars(cs))),
+        lambda text, removed=" ": text.strip(removed), _trim_form(lambda a, cs: a.str.strip_chars(cs))),
     _entry("LTRIM", {}, "", (1, 2), _text(STRING), lambda text, removed=" ": text.lstrip(removed),
-           _trim_form(lambda a, cs: a.str.strip_chars_start(cs))),
+        _trim_form(lambda a, cs: a.str.strip_chars_start(cs))),
     _entry("RTRIM", {}, "", (1, 2), _text(STRING), lambda text, removed=" ": text.rstrip(removed),
-           _trim_form(lambda a, cs: a.str.strip_chars_end(cs))),
+        _trim_form(lambda a, cs: a.str.strip_chars_end(cs))),
     _entry("REPLACE", exp.Replace, "this expression replacement", (2, 3), _text(STRING, STRING), _replace,
-           form(_replace_form, "STRING", constants=(1, 2))),
+        form(_replace_form, "STRING", constants=(1, 2))),
     _entry("TRANSLATE", exp.Translate, "this from_ to", (3, 3), _text(STRING, STRING),
-           lambda text, source, target: text.translate(str.maketrans(_translation(source, target))),
-           form(_translate_form, "STRING", constants=(1, 2))),
-    Function(
-        "LOCATE",
-        {exp.StrPosition: "substr this position"},
-        (2, 3),
-        _locate_rule,
-        _locate,
-        form(_locate_form, "STRING", "STRING", "INT", constants=(0, 2)),
-        names="LOCATE INSTR POSITION",
-        lazy=True,
-    ),
-    _entry("SPLIT", exp.RegexpSplit, "this expression limit", (2, 3), typed(array(STRING), STRING, STRING, INT),
-           _split, form(_split_form, "STRING", "STRING", "INT", constants=(1, 2))),
+        lambda text, source, target: text.translate(str.maketrans(_translation(source, target))),
+        form(_translate_form, "STRING", constants=(1, 2))),
+    Function("LOCATE", {exp.StrPosition: "substr this position"}, (2, 3), _locate_rule, _locate,
+        form(_locate_form, "STRING", "STRING", "INT", constants=(0, 2)), names="LOCATE INSTR POSITION",
+        lazy=True),
+    _entry("SPLIT", exp.RegexpSplit, "this expression limit", (2, 3),
+        typed(array(STRING), STRING, STRING, INT), _split,
+        form(_split_form, "STRING", "STRING", "INT", constants=(1, 2))),
     _entry("SPLIT_PART", exp.SplitPart, "this delimiter part_index", (3, 3), _text(STRING, INT), _split_part,
-           form(_split_part_form, "STRING", "STRING", "INT", constants=(1, 2))),
+        form(_split_part_form, "STRING", "STRING", "INT", constants=(1, 2))),
     _entry("SUBSTRING_INDEX", exp.SubstringIndex, "this delimiter count", (3, 3), _text(STRING, INT),
-           _substring_index, form(_substring_index_form, "STRING", "STRING", "INT", constants=(1, 2))),
+        _substring_index, form(_substring_index_form, "STRING", "STRING", "INT", constants=(1, 2))),
     _entry("REGEXP_EXTRACT", exp.RegexpExtract, "this expression group", (2, 3), _text(STRING, INT),
-           regexp_extract, _regex_form(_extract_form)),
+        regexp_extract, _regex_form(_extract_form)),
     _entry("REGEXP_REPLACE", exp.RegexpReplace, "this expression replacement position", (3, 4),
-           _text(STRING, STRING, INT), regexp_replace, _regex_form(_regexp_replace_form, _may_grow)),
+        _text(STRING, STRING, INT), regexp_replace, _regex_form(_regexp_replace_form, _may_grow)),
     _entry("LPAD", {exp.Pad: _read_pad}, "", (2, 3), _text(INT, STRING), _padded(True), _pad_form(True)),
     _entry("RPAD", {}, "", (2, 3), _text(INT, STRING), _padded(False), _pad_form(False)),
-    _entry("REPEAT SPACE", {exp.Repeat: "this times", exp.Space: _read_space}, "", (2, 2), _text(INT), _repeat,
-           by_row="Polars has no such function"),
+    _entry("REPEAT SPACE", {exp.Repeat: "this times", exp.Space: _read_space}, "", (2, 2), _text(INT),
+        _repeat, form(_repeat_form, "STRING", "INT", fails=_repeats_too_long)),
     _entry("ASCII", exp.Ascii, "this", (1, 1), typed(INT, STRING), lambda text: ord(text[0]) if text else 0,
-           by_row="Polars has no such function"),
-    _entry("MD5", exp.MD5, "this", (1, 1), _digest_rule(), lambda v: hashlib.md5(v).hexdigest(), by_row=_NO_DIGEST),
+        by_row="Polars has no such function"),
+    _entry("MD5", exp.MD5, "this", (1, 1), _digest_rule(), lambda v: hashlib.md5(v).hexdigest(),
+        by_row=_NO_DIGEST),
     _entry("SHA1 SHA", exp.SHA, "this", (1, 1), _digest_rule(), lambda v: hashlib.sha1(v).hexdigest(),
-           by_row=_NO_DIGEST),
+        by_row=_NO_DIGEST),
     _entry("SHA2", exp.SHA2, "this length", (2, 2), _digest_rule(True), _sha2, by_row=_NO_DIGEST),
 )  # fmt: skip
