@@ -42,6 +42,7 @@ Convert = Callable[[Any], Value]
 _WHITE = "".join(map(chr, range(33))) + "\x7f"
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _FLOATING = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?")
+_NO_NUMBER = re.compile(r"nan|[+-]?inf(?:inity)?", re.IGNORECASE)
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _DATE = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
 _TIMESTAMP = re.compile(
@@ -100,35 +101,32 @@ def text_of_timestamp(value: datetime) -> str:
     return f"{text}.{value.microsecond:06d}".rstrip("0") if value.microsecond else text
 
 
+_WRITERS: dict[str, Convert] = {
+    **dict.fromkeys(LIMITS, str),
+    "STRING": lambda v: v,
+    "BOOLEAN": lambda v: "true" if v else "false",
+    "DOUBLE": lambda v: text_of_float(v, repr(v)),
+    "FLOAT": lambda v: text_of_float(v, "0" if not math.isfinite(v) else _single_digits(v)),
+    "DATE": lambda v: f"{v.year:04d}-{v.month:02d}-{v.day:02d}",
+    "TIMESTAMP": text_of_timestamp,
+    "TIMESTAMP_NTZ": text_of_timestamp,
+    "BINARY": lambda v: bytes(v).decode("utf-8", errors="replace"),
+    "VOID": lambda v: None,
+}
+
+
 def _to_text(source: Type) -> Convert:
-    name = source.name
-    if name in ("STRING",):
-        return lambda v: v
-    if name == "BOOLEAN":
-        return lambda v: "true" if v else "false"
-    if source.is_integral:
-        return str
-    if name == "DOUBLE":
-        return lambda v: text_of_float(v, repr(v))
-    if name == "FLOAT":
-        return lambda v: text_of_float(v, "0" if not math.isfinite(v) else _single_digits(v))
-    if name == "DECIMAL":
+    if source.name == "DECIMAL":
         return lambda v: format(fitted(v, source), "f")
-    if name == "DATE":
-        return lambda v: f"{v.year:04d}-{v.month:02d}-{v.day:02d}"
-    if name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
-        return text_of_timestamp
-    if name == "BINARY":
-        return lambda v: bytes(v).decode("utf-8", errors="replace")
-    if name == "VOID":
-        return lambda v: None
-    if name == "ARRAY":
+    if source.name == "ARRAY":
         member = _or_null(_to_text(source.params[0]))
         return lambda v: "[" + ", ".join(map(member, v)) + "]"
-    if name == "STRUCT":
+    if source.name == "STRUCT":
         members = [_or_null(_to_text(t)) for _, t in source.params]
         return lambda v: "{" + ", ".join(m(x) for m, x in zip(members, v, strict=True)) + "}"
-    raise unsupported(f"the text of {source} is written by Spark only")
+    if source.name not in _WRITERS:
+        raise unsupported(f"the text of {source} is written by Spark only")
+    return _WRITERS[source.name]
 
 
 def _or_null(convert: Convert) -> Callable[[Value], str]:
@@ -180,60 +178,56 @@ def _zone(text: str) -> timezone | ZoneInfo:
     return timezone(-offset if match[1] == "-" else offset)
 
 
+def _read_integer(text: str, target: Type) -> int | None:
+    # Python reads no numbers of thousands of digits.
+    digits, limit = text.lstrip("+-0") or "0", LIMITS[target.name]
+    if not _INTEGER.fullmatch(text) or len(digits) > 19:
+        return None
+    number = -int(digits) if text[0] == "-" else int(digits)
+    return number if -limit <= number < limit else None
+
+
+def _read_float(text: str, target: Type) -> float | None:
+    if _NO_NUMBER.fullmatch(text):
+        return float(text)
+    if not _FLOATING.fullmatch(text):
+        return None
+    number = float(text.rstrip("dDfF"))
+    return single(number) if target.name == "FLOAT" else number
+
+
+def _read_decimal(text: str, target: Type) -> Decimal | None:
+    try:
+        return fitted(Decimal(text), target) if _DECIMAL.fullmatch(text) else None
+    except InvalidOperation:
+        raise overflow(f"{text} does not fit {target}") from None
+
+
+def _read_boolean(text: str, target: Type) -> bool | None:
+    lowered = text.lower()
+    return True if lowered in _TRUE else False if lowered in _FALSE else None
+
+
+_READERS: dict[str, Callable[[str, Type], Value]] = {
+    **dict.fromkeys(LIMITS, _read_integer),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), _read_float),
+    "DECIMAL": _read_decimal,
+    "BOOLEAN": _read_boolean,
+    "DATE": lambda text, _: to_date(text),
+    "TIMESTAMP": lambda text, _: to_instant(text),
+    "TIMESTAMP_NTZ": lambda text, _: (moment := to_instant(text)) and moment.replace(tzinfo=None),
+}
+
+
 def _from_text(target: Type) -> Convert:
-    parse: Callable[[str], Value]
-    if target.is_integral:
-        limit = LIMITS[target.name]
-
-        def parse(text: str) -> Value:
-            # Python reads no numbers of thousands of digits.
-            if not _INTEGER.fullmatch(text) or len(text.lstrip("+-0")) > 19:
-                return None
-            number = int(text)
-            return number if -limit <= number < limit else None
-    elif target.name in ("DOUBLE", "FLOAT"):
-
-        def parse(text: str) -> Value:
-            lowered = text.lower()
-            if (
-                lowered.lstrip("+-") in ("inf", "infinity", "nan")
-                and len(lowered) - len(lowered.lstrip("+-")) < 2
-            ):
-                return None if lowered[0] in "+-" and lowered.endswith("nan") else float(lowered)
-            if not _FLOATING.fullmatch(text):
-                return None
-            number = float(text.rstrip("dDfF"))
-            return single(number) if target.name == "FLOAT" else number
-    elif target.name == "DECIMAL":
-
-        def parse(text: str) -> Value:
-            if not _DECIMAL.fullmatch(text):
-                return None
-            try:
-                return fitted(Decimal(text), target)
-            except InvalidOperation:
-                raise overflow(f"{text} does not fit {target}") from None
-    elif target == BOOLEAN:
-
-        def parse(text: str) -> Value:
-            lowered = text.lower()
-            return True if lowered in _TRUE else False if lowered in _FALSE else None
-    elif target == DATE:
-        parse = to_date
-    elif target == TIMESTAMP:
-        parse = to_instant
-    elif target == TIMESTAMP_NTZ:
-
-        def parse(text: str) -> Value:
-            moment = to_instant(text)
-            return None if moment is None else moment.replace(tzinfo=None)
-    elif target == BINARY:
+    if target == BINARY:
         return lambda text: text.encode("utf-8")
-    else:
+    if target.name not in _READERS:
         raise unsupported(f"a STRING is cast to {target} by Spark only")
+    read = _READERS[target.name]
 
     def convert(text: str) -> Value:
-        value = parse(text.strip(_WHITE))
+        value = read(text.strip(_WHITE), target)
         if value is None:
             raise malformed(text, target)
         return value

@@ -244,8 +244,9 @@ def _read_date_part(node: exp.Anonymous) -> Call | None:
 def _read_trunc(name: str) -> Callable[[exp.Expression], Call | None]:
     def read(node: exp.Expression) -> Call | None:
         unit = node.args.get("unit")
-        named = isinstance(unit, (exp.Var, exp.Literal))
-        return Call(name, (node.this,), unit.name.upper()) if named else None
+        if not isinstance(unit, (exp.Var, exp.Literal)):
+            return None
+        return Call(name, (node.this,), unit.name.upper())
 
     return read
 

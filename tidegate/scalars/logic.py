@@ -14,7 +14,15 @@ from sqlglot import exp
 
 from tidegate.errors import Diagnostic
 from tidegate.scalars.coercion import common_type, common_type_of
-from tidegate.scalars.columns import ATOMIC, either_error, errors_of, form, literal, masked
+from tidegate.scalars.columns import (
+    ATOMIC,
+    column_from_values,
+    either_error,
+    errors_of,
+    form,
+    literal,
+    masked,
+)
 from tidegate.scalars.registry import (
     Call,
     Column,
@@ -253,8 +261,13 @@ def _in_form(node: Resolved, args: Sequence[Column]) -> Column | None:
     if args[0].type.name not in ATOMIC:
         return None
     sought, *items = (c.value for c in args)
-    # OR of equalities: a NULL among the items makes "no match" unknown, as SQL has it.
-    return Column(reduce(or_, [sought == item for item in items]), BOOLEAN, errors_of(args))
+    options, type_ = node.args[1:], node.args[0].type
+    if type_.name in ("FLOAT", "DOUBLE") or not all(o.is_literal for o in options):
+        # OR of equalities: a NULL among the items makes "no match" unknown, as SQL has it.
+        return Column(reduce(or_, [sought == item for item in items]), BOOLEAN, errors_of(args))
+    known = [o.value for o in options if o.value is not None]
+    found = sought.is_in(column_from_values("", known, type_).implode())
+    return Column(found if len(known) == len(options) else pl.when(found).then(True), BOOLEAN, args[0].error)
 
 
 def _choice(conditions: Sequence[Column], values: Sequence[Column], type: Type) -> Column:
