@@ -7,15 +7,16 @@ with the evaluator there agrees with Spark.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import combinations
 from typing import Any
 
 import polars as pl
 import pytest
 import sqlglot
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
@@ -32,7 +33,7 @@ from tidegate.scalars.limits import LONGEST_TEXT
 from tidegate.scalars.meaning import compile_scalar, refuse
 from tidegate.scalars.registry import Resolved
 from tidegate.scalars.typing import infer, resolve, type_from_sql, type_to_sqlglot
-from tidegate.types import DOUBLE, INT, STRING, Field, Row, Schema, Type, Value, normalize
+from tidegate.types import BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Field, Row, Schema, Type, Value, normalize
 
 ALWAYS = Field("always", INT, nullable=False)
 """A column without NULLs at the end of every schema: `k = k` is true of all rows, and Polars may know it."""
@@ -242,6 +243,66 @@ def test_a_quotient_is_the_nearest_number_whatever_is_constant(rows: list[Row]) 
     schema = (Field("a", DOUBLE), Field("b", DOUBLE))
     for sql in ("c0 / c1", "c0 / 3", "1 / c1", "c0 / 0.1"):
         agree(sqlglot.parse_one(sql, dialect="spark"), schema, [rows])
+
+
+TREES = {
+    "INT": """c0 | c1 | 7 | -1 | NULL | {INT} + {INT} | {INT} * {INT} | {INT} % {INT} | LENGTH({TEXT}) | HOUR({TIME}) | ABS({INT})
+        CASE WHEN {BOOL} THEN {INT} ELSE {INT} END | COALESCE({INT}, {INT}) | LOCATE('a', {TEXT}) | LEAST({INT}, {INT}) | {INT} & {INT}
+        SIZE(SPLIT({TEXT}, 'a')) | STRUCT({INT} AS p, {TEXT} AS q).p | ELEMENT_AT(ARRAY({INT}, {INT}), 2) | {INT} DIV {INT}""",
+    "REAL": """c2 | 0.5e0 | CAST({INT} AS DOUBLE) | {REAL} / {REAL} | {REAL} * {REAL} | {REAL} - {REAL} | SQRT({REAL})
+        NANVL({REAL}, {REAL}) | IF({BOOL}, {REAL}, {REAL}) | GREATEST({REAL}, {REAL}) | NULLIF({REAL}, {REAL}) | -{REAL}""",
+    "TEXT": """c3 | 'aB' | '' | NULL | UPPER({TEXT}) | SUBSTRING({TEXT}, {INT}, 2) | CONCAT({TEXT}, {TEXT}) | REPEAT({TEXT}, 2)
+        CAST({INT} AS STRING) | TRIM({TEXT}) | REPLACE({TEXT}, 'aB', 'c') | COALESCE({TEXT}, {TEXT}) | SPLIT_PART({TEXT}, 'a', 1)
+        CONCAT_WS('-', {TEXT}, {TEXT}) | CASE WHEN {BOOL} THEN {TEXT} END | LPAD({TEXT}, 4, '*') | DATE_FORMAT({TIME}, 'yyyy HH')
+        REGEXP_EXTRACT({TEXT}, '([a-c]+)', 1) | CAST({TIME} AS STRING) | RIGHT({TEXT}, {INT})""",
+    "BOOL": """c4 | TRUE | NULL | c5 = c5 | {INT} < {INT} | {TEXT} LIKE 'a%' | {BOOL} AND {BOOL} | {BOOL} OR {BOOL} | NOT {BOOL}
+        {REAL} = {REAL} | {REAL} >= {REAL} | {TEXT} IN ({TEXT}, 'a') | {INT} IN (7, -1) | {TIME} <= {TIME} | {TEXT} IS NULL
+        {TEXT} <=> {TEXT} | ISNAN({REAL}) | CONTAINS({TEXT}, {TEXT}) | ARRAY_CONTAINS(ARRAY({INT}, 7), {INT})""",
+    "TIME": """c6 | TIMESTAMP '2024-02-29 12:00:00' | {TIME} + INTERVAL '1' HOUR | DATE_TRUNC('DAY', {TIME})
+        CASE WHEN {BOOL} THEN {TIME} ELSE {TIME} END | TIMESTAMPADD(MINUTE, {INT}, {TIME}) | TIMESTAMP_SECONDS({INT})""",
+}
+"""What an expression of a type may be made of. `c5` is never NULL."""
+GROWN = (
+    *(Field(f"c{i}", type_) for i, type_ in enumerate((INT, INT, DOUBLE, STRING, BOOLEAN, INT, TIMESTAMP))),
+)
+
+
+@st.composite
+def grown(draw: st.DrawFn, kind: str | None = None, depth: int = 3) -> str:
+    kind = kind or draw(st.sampled_from(sorted(TREES)))
+    choices = [t.strip() for line in TREES[kind].splitlines() for t in line.split(" | ")]
+    template = draw(st.sampled_from([t for t in choices if depth or "{" not in t]))
+    parts = re.split(r"\{(\w+)\}", template)
+    made = [f"({draw(grown(p, depth - 1))})" if i % 2 else p for i, p in enumerate(parts)]
+    return "".join(made)
+
+
+@st.composite
+def frames(draw: st.DrawFn) -> list[Row]:
+    times = [datetime(1969, 12, 31, 23, 59, 59, 5, UTC), datetime(2024, 2, 29, 12, tzinfo=UTC)]
+    values = (
+        [0, 7, 2**31 - 1],
+        [-1, 3],
+        [0.0, 2.5, math.nan, math.inf],
+        ["", "a", "aBc", "é"],
+        [True, False],
+        [1],
+        times,
+    )
+    holes = draw(st.booleans())
+    rows = st.tuples(*(st.sampled_from([*v, None] if holes and len(v) > 1 else v) for v in values))
+    return draw(st.lists(rows, max_size=4))
+
+
+@settings(max_examples=300)
+@given(grown(), frames())
+def test_forms_in_one_another_give_what_the_rows_give(sql: str, rows: list[Row]) -> None:
+    expression = sqlglot.parse_one(sql, dialect="spark")
+    try:
+        infer(expression, GROWN, {})
+    except Diagnostic:
+        return
+    agree(expression, GROWN, [rows])
 
 
 @pytest.mark.parametrize("sql", LETTERS)
