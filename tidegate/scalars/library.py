@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from tidegate.scalars import arithmetic, casts, dates, intervals, logic, nested, text, values
+from tidegate.scalars import (
+    arithmetic,
+    casts,
+    dates,
+    intervals,
+    logic,
+    nested,
+    patterns,
+    reals,
+    text,
+    values,
+)
 from tidegate.scalars.registry import Function, Reading
 
-_FAMILIES = (values, arithmetic, logic, text, dates, intervals, nested, casts)
+_FAMILIES = (values, arithmetic, reals, logic, text, patterns, dates, intervals, nested, casts)
 
 ENTRIES: dict[str, Function] = {entry.name: entry for family in _FAMILIES for entry in family.ENTRIES}
 

@@ -14,15 +14,6 @@ from sqlglot import exp
 from tidegate.errors import Diagnostic
 from tidegate.scalars.columns import either_error, errors_of, first_of, form
 from tidegate.scalars.limits import LONGEST_TEXT, short_enough
-from tidegate.scalars.regex import (
-    java_regex,
-    like_regex,
-    polars_regex,
-    polars_replacement,
-    regexp_extract,
-    regexp_replace,
-    rlike,
-)
 from tidegate.scalars.registry import (
     Call,
     Column,
@@ -93,7 +84,7 @@ def _digest_rule(nullable: bool | None = None) -> Rule:
     return rule
 
 
-_TESTED = typed(BOOLEAN, STRING, STRING)
+TESTED = typed(BOOLEAN, STRING, STRING)
 
 # ------------------------------------------------------------------------------------------ meaning
 
@@ -118,40 +109,6 @@ def _concat_ws(node: Resolved, args: Sequence[Scalar]) -> Scalar:
         return separator.join(flat)
 
     return run
-
-
-def _escape(node: Resolved) -> str:
-    return "\\" if node.detail is None else str(node.detail)
-
-
-def _like(node: Resolved) -> Callable[[str, str], bool]:
-    escape = _escape(node)
-    if node.name == "ILIKE":
-        return lambda text, pattern: like_regex(pattern.lower(), escape).fullmatch(text.lower()) is not None
-    return lambda text, pattern: like_regex(pattern, escape).fullmatch(text) is not None
-
-
-def _split(text: str, pattern: str, limit: int = -1) -> tuple[str, ...]:
-    """The parts between matches; a limit above 0 leaves the rest in the last part.
-
-    >>> _split("a,b,,", ","), _split("abc", ""), _split("a,b,c", ",", 2)
-    (('a', 'b', '', ''), ('a', 'b', 'c'), ('a', 'b,c'))
-    """
-    if text and not pattern:
-        parts = list(text)
-        return tuple(parts if limit <= 0 or limit >= len(parts) else parts[:limit])
-    result: list[str] = []
-    start = 0
-    for match in java_regex(pattern).finditer(text):
-        if 0 < limit <= len(result) + 1:
-            break
-        if match.end() == 0:
-            continue
-        if match.start() == match.end() == len(text) and start == len(text):
-            continue
-        result.append(text[start : match.start()])
-        start = match.end()
-    return (*result, text[start:])
 
 
 def _substring(text: Any, position: int, length: int | None = None) -> Any:
@@ -247,7 +204,7 @@ def _sha2(value: bytes, bits: int) -> str | None:
 # -------------------------------------------------------------------------------------------- forms
 
 
-def _foreign(text: pl.Expr) -> pl.Expr:
+def has_other_letters(text: pl.Expr) -> pl.Expr:
     """Texts with letters beyond the Latin ones, whose cases Spark, Python and Polars know by different editions of Unicode."""
     return (text.str.len_bytes() != text.str.len_chars()) & text.str.contains("[^\\x00-\\x{017F}]")
 
@@ -308,50 +265,6 @@ def _trim_form(strip: Callable[..., pl.Expr]) -> Form:
     return form(lambda text, removed=" ": strip(text, removed), "STRING", constants=(1,))
 
 
-def _like_form(node: Resolved, args: Sequence[Column]) -> Column | None:
-    pattern, (text, _) = node.args[1], args
-    if not pattern.is_literal:
-        return None
-    lowers = node.name == "ILIKE"
-    try:
-        regex = like_regex(pattern.value.lower() if lowers else pattern.value, _escape(node)).pattern
-    except Diagnostic:
-        return None
-    value = text.value.str.to_lowercase() if lowers else text.value
-    foreign = _foreign(text.value).fill_null(False) if lowers else None
-    # What Python escapes (punctuation, blanks, line ends), Polars escapes alike.
-    found = value.str.contains(f"(?s)\\A(?:{regex})\\z")
-    return Column(found, BOOLEAN, either_error(text.error, foreign))
-
-
-def _regex_form(apply: Callable[..., pl.Expr | None], fails: Callable[..., pl.Expr] | None = None) -> Form:
-    """A function of a text and a constant pattern that Polars reads as Java does."""
-
-    def on_pattern(text: pl.Expr, pattern: str, *more: Any) -> pl.Expr | None:
-        regex = polars_regex(pattern)
-        return None if regex is None else apply(text, regex, *more)
-
-    return form(on_pattern, "STRING", "STRING", ("STRING", "INT"), fails=fails, constants=(1, 2, 3))
-
-
-def _may_grow(text: pl.Expr, pattern: str, replacement: str, position: int = 1) -> pl.Expr:
-    return text.str.len_bytes().cast(pl.Int64) * (len(replacement) + 1) > LONGEST_TEXT
-
-
-def _extract_form(text: pl.Expr, regex: str, group: int = 1) -> pl.Expr | None:
-    if not 0 <= group <= java_regex(regex).groups:
-        return None
-    return pl.when(text.is_not_null()).then(text.str.extract(regex, group).fill_null(""))
-
-
-def _regexp_replace_form(text: pl.Expr, regex: str, replacement: str, position: int = 1) -> pl.Expr | None:
-    by = polars_replacement(replacement, java_regex(regex).groups)
-    # Of matches of nothing, the three find different ones.
-    if position != 1 or by is None or java_regex(regex).search("") is not None:
-        return None
-    return text.str.replace_all(regex, by)
-
-
 def _replace_form(text: pl.Expr, part: str, by: str = "") -> pl.Expr | None:
     if not part or len(by) > len(part):
         return None
@@ -372,11 +285,6 @@ def _locate_form(part: str, text: pl.Expr, position: int = 1) -> pl.Expr | None:
         .then(_length(head) + 1)
         .otherwise(text.str.len_bytes() * 0)
     )
-
-
-def _split_form(text: pl.Expr, pattern: str, limit: int = -1) -> pl.Expr | None:
-    plain = pattern and all(c.isalnum() or c in " ,:;=&/@#%!<>\"'~`_-" for c in pattern)
-    return text.str.split(pattern) if plain and limit <= 0 else None
 
 
 def _split_part_form(text: pl.Expr, delimiter: str, index: int) -> pl.Expr | None:
@@ -416,33 +324,6 @@ def _pad_form(on_left: bool) -> Form:
 # ------------------------------------------------------------------------------------------ entries
 
 
-def _affirmed(node: exp.Expression) -> exp.Expression:
-    """`x LIKE y` of `x NOT LIKE y`, which sqlglot marks by a flag."""
-    positive = node.copy()
-    positive.set("negate", None)
-    return positive
-
-
-def _read_like(name: str) -> Callable[[exp.Expression], Call | None]:
-    def read(node: exp.Expression) -> Call | None:
-        if node.args.get("negate"):
-            return Call("NOT", (_affirmed(node),))
-        quantified = isinstance(node.expression, (exp.Any, exp.All))
-        return None if quantified else Call(name, (node.this, node.expression))
-
-    return read
-
-
-def _read_escape(node: exp.Escape) -> Call | None:
-    like = node.this
-    if not isinstance(like, (exp.Like, exp.ILike)):
-        return None
-    if like.args.get("negate"):
-        return Call("NOT", (exp.Escape(this=_affirmed(like), expression=node.expression),))
-    name = "ILIKE" if isinstance(like, exp.ILike) else "LIKE"
-    return Call(name, (like.this, like.expression), node.expression.name)
-
-
 def _read_trim(node: exp.Trim) -> Call:
     removed = [node.expression] if node.args.get("expression") else []
     name = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get((node.args.get("position") or "").upper(), "TRIM")
@@ -458,7 +339,7 @@ def _read_space(node: exp.Space) -> Call:
     return Call("REPEAT", (exp.Literal.string(" "), node.this))
 
 
-def _entry(
+def entry(
     names: str,
     spelled: Any,
     keys: str,
@@ -473,7 +354,7 @@ def _entry(
     return Function(names.split(maxsplit=1)[0], readings, takes, rule, each(meaning), columns, names, by_row)
 
 
-def _text(*params: Type) -> Rule:
+def of_text(*params: Type) -> Rule:
     return typed(STRING, STRING, *params)
 
 
@@ -482,70 +363,58 @@ _CASES = "letters change as Java has it; Polars has no such function"
 _NO_DIGEST = "neither Polars nor Arrow computes digests"
 
 ENTRIES = (
-    Function("LIKE", {exp.Like: _read_like("LIKE"), exp.Escape: _read_escape}, (2, 2), _TESTED, _like,
-        _like_form),
-    Function("ILIKE", {exp.ILike: _read_like("ILIKE")}, (2, 2), _TESTED, _like, _like_form),
-    Function("RLIKE", {exp.RegexpLike: _SIDES}, (2, 2), _TESTED, each(rlike),
-        _regex_form(lambda text, regex: text.str.contains(regex)), names="REGEXP_LIKE"),
-    _entry("STARTSWITH", exp.StartsWith, _SIDES, (2, 2), _TESTED, str.startswith,
+    entry("STARTSWITH", exp.StartsWith, _SIDES, (2, 2), TESTED, str.startswith,
         form(lambda a, b: a.str.starts_with(b), "STRING")),
-    _entry("ENDSWITH", exp.EndsWith, _SIDES, (2, 2), _TESTED, str.endswith,
+    entry("ENDSWITH", exp.EndsWith, _SIDES, (2, 2), TESTED, str.endswith,
         form(lambda a, b: a.str.ends_with(b), "STRING")),
-    _entry("CONTAINS", exp.Contains, _SIDES, (2, 2), _TESTED, lambda text, part: part in text,
+    entry("CONTAINS", exp.Contains, _SIDES, (2, 2), TESTED, lambda text, part: part in text,
         form(lambda a, b: a.str.contains(b, literal=True), "STRING")),
     Function("CONCAT", {exp.Concat: "*expressions", exp.DPipe: _SIDES}, (0, None), _concat_rule, _concat,
         form(lambda *texts: reduce(lambda a, b: a + b, texts), "STRING", fails=_too_long), names="CONCAT"),
     Function("CONCAT_WS", {exp.ConcatWs: "*expressions"}, (1, None), _concat_ws_rule, _concat_ws,
         _concat_ws_form, names="CONCAT_WS", lazy=True),
-    _entry("REVERSE", exp.Reverse, "this", (1, 1), _reverse_rule, lambda text: text[::-1],
+    entry("REVERSE", exp.Reverse, "this", (1, 1), _reverse_rule, lambda text: text[::-1],
         form(lambda a: a.str.reverse(), "STRING", fails=_has_clusters)),
-    _entry("LENGTH LEN CHAR_LENGTH CHARACTER_LENGTH", exp.Length, "this", (1, 1), _text_or_bytes(INT), len,
+    entry("LENGTH LEN CHAR_LENGTH CHARACTER_LENGTH", exp.Length, "this", (1, 1), _text_or_bytes(INT), len,
         first_of(form(_length, "STRING"), form(lambda a: a.bin.size(), "BINARY"))),
-    _entry("SUBSTRING SUBSTR", exp.Substring, "this start length", (2, 3), _text_or_bytes(None, INT, INT),
+    entry("SUBSTRING SUBSTR", exp.Substring, "this start length", (2, 3), _text_or_bytes(None, INT, INT),
         _substring, form(_substring_form, "STRING", "INT")),
-    _entry("LEFT", exp.Left, _SIDES, (2, 2), _text_or_bytes(None, INT), lambda text, n: text[: max(n, 0)],
+    entry("LEFT", exp.Left, _SIDES, (2, 2), _text_or_bytes(None, INT), lambda text, n: text[: max(n, 0)],
         form(_left_form, "STRING", "INT")),
-    _entry("RIGHT", exp.Right, _SIDES, (2, 2), _text(INT), _right, form(_right_form, "STRING", "INT")),
-    _entry("UPPER UCASE", exp.Upper, "this", (1, 1), _text(), str.upper,
-        form(lambda a: a.str.to_uppercase(), "STRING", fails=_foreign)),
-    _entry("LOWER LCASE", exp.Lower, "this", (1, 1), _text(), str.lower,
-        form(lambda a: a.str.to_lowercase(), "STRING", fails=_foreign)),
-    _entry("INITCAP", {exp.Initcap: lambda node: Call("INITCAP", (node.this,))}, "", (1, 1), _text(),
+    entry("RIGHT", exp.Right, _SIDES, (2, 2), of_text(INT), _right, form(_right_form, "STRING", "INT")),
+    entry("UPPER UCASE", exp.Upper, "this", (1, 1), of_text(), str.upper,
+        form(lambda a: a.str.to_uppercase(), "STRING", fails=has_other_letters)),
+    entry("LOWER LCASE", exp.Lower, "this", (1, 1), of_text(), str.lower,
+        form(lambda a: a.str.to_lowercase(), "STRING", fails=has_other_letters)),
+    entry("INITCAP", {exp.Initcap: lambda node: Call("INITCAP", (node.this,))}, "", (1, 1), of_text(),
         _initcap, by_row=_CASES),
-    _entry("TRIM BTRIM", {exp.Trim: _read_trim, "BTRIM": "*expressions"}, "", (1, 2), _text(STRING),
+    entry("TRIM BTRIM", {exp.Trim: _read_trim, "BTRIM": "*expressions"}, "", (1, 2), of_text(STRING),
         lambda text, removed=" ": text.strip(removed), _trim_form(lambda a, cs: a.str.strip_chars(cs))),
-    _entry("LTRIM", {}, "", (1, 2), _text(STRING), lambda text, removed=" ": text.lstrip(removed),
+    entry("LTRIM", {}, "", (1, 2), of_text(STRING), lambda text, removed=" ": text.lstrip(removed),
         _trim_form(lambda a, cs: a.str.strip_chars_start(cs))),
-    _entry("RTRIM", {}, "", (1, 2), _text(STRING), lambda text, removed=" ": text.rstrip(removed),
+    entry("RTRIM", {}, "", (1, 2), of_text(STRING), lambda text, removed=" ": text.rstrip(removed),
         _trim_form(lambda a, cs: a.str.strip_chars_end(cs))),
-    _entry("REPLACE", exp.Replace, "this expression replacement", (2, 3), _text(STRING, STRING), _replace,
+    entry("REPLACE", exp.Replace, "this expression replacement", (2, 3), of_text(STRING, STRING), _replace,
         form(_replace_form, "STRING", constants=(1, 2))),
-    _entry("TRANSLATE", exp.Translate, "this from_ to", (3, 3), _text(STRING, STRING),
+    entry("TRANSLATE", exp.Translate, "this from_ to", (3, 3), of_text(STRING, STRING),
         lambda text, source, target: text.translate(str.maketrans(_translation(source, target))),
         form(_translate_form, "STRING", constants=(1, 2))),
     Function("LOCATE", {exp.StrPosition: "substr this position"}, (2, 3), _locate_rule, _locate,
         form(_locate_form, "STRING", "STRING", "INT", constants=(0, 2)), names="LOCATE INSTR POSITION",
         lazy=True),
-    _entry("SPLIT", exp.RegexpSplit, "this expression limit", (2, 3),
-        typed(array(STRING), STRING, STRING, INT), _split,
-        form(_split_form, "STRING", "STRING", "INT", constants=(1, 2))),
-    _entry("SPLIT_PART", exp.SplitPart, "this delimiter part_index", (3, 3), _text(STRING, INT), _split_part,
+    entry("SPLIT_PART", exp.SplitPart, "this delimiter part_index", (3, 3), of_text(STRING, INT), _split_part,
         form(_split_part_form, "STRING", "STRING", "INT", constants=(1, 2))),
-    _entry("SUBSTRING_INDEX", exp.SubstringIndex, "this delimiter count", (3, 3), _text(STRING, INT),
+    entry("SUBSTRING_INDEX", exp.SubstringIndex, "this delimiter count", (3, 3), of_text(STRING, INT),
         _substring_index, form(_substring_index_form, "STRING", "STRING", "INT", constants=(1, 2))),
-    _entry("REGEXP_EXTRACT", exp.RegexpExtract, "this expression group", (2, 3), _text(STRING, INT),
-        regexp_extract, _regex_form(_extract_form)),
-    _entry("REGEXP_REPLACE", exp.RegexpReplace, "this expression replacement position", (3, 4),
-        _text(STRING, STRING, INT), regexp_replace, _regex_form(_regexp_replace_form, _may_grow)),
-    _entry("LPAD", {exp.Pad: _read_pad}, "", (2, 3), _text(INT, STRING), _padded(True), _pad_form(True)),
-    _entry("RPAD", {}, "", (2, 3), _text(INT, STRING), _padded(False), _pad_form(False)),
-    _entry("REPEAT SPACE", {exp.Repeat: "this times", exp.Space: _read_space}, "", (2, 2), _text(INT),
+    entry("LPAD", {exp.Pad: _read_pad}, "", (2, 3), of_text(INT, STRING), _padded(True), _pad_form(True)),
+    entry("RPAD", {}, "", (2, 3), of_text(INT, STRING), _padded(False), _pad_form(False)),
+    entry("REPEAT SPACE", {exp.Repeat: "this times", exp.Space: _read_space}, "", (2, 2), of_text(INT),
         _repeat, form(_repeat_form, "STRING", "INT", fails=_repeats_too_long)),
-    _entry("ASCII", exp.Ascii, "this", (1, 1), typed(INT, STRING), lambda text: ord(text[0]) if text else 0,
+    entry("ASCII", exp.Ascii, "this", (1, 1), typed(INT, STRING), lambda text: ord(text[0]) if text else 0,
         by_row="Polars has no such function"),
-    _entry("MD5", exp.MD5, "this", (1, 1), _digest_rule(), lambda v: hashlib.md5(v).hexdigest(),
+    entry("MD5", exp.MD5, "this", (1, 1), _digest_rule(), lambda v: hashlib.md5(v).hexdigest(),
         by_row=_NO_DIGEST),
-    _entry("SHA1 SHA", exp.SHA, "this", (1, 1), _digest_rule(), lambda v: hashlib.sha1(v).hexdigest(),
+    entry("SHA1 SHA", exp.SHA, "this", (1, 1), _digest_rule(), lambda v: hashlib.sha1(v).hexdigest(),
         by_row=_NO_DIGEST),
-    _entry("SHA2", exp.SHA2, "this length", (2, 2), _digest_rule(True), _sha2, by_row=_NO_DIGEST),
+    entry("SHA2", exp.SHA2, "this length", (2, 2), _digest_rule(True), _sha2, by_row=_NO_DIGEST),
 )  # fmt: skip

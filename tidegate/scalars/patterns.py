@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
+
+import polars as pl
+from sqlglot import exp
 
 from tidegate.errors import Diagnostic, unsupported
-from tidegate.scalars.limits import short_enough
+from tidegate.scalars.columns import either_error, form
+from tidegate.scalars.limits import LONGEST_TEXT, short_enough
+from tidegate.scalars.registry import Call, Column, Form, Function, Resolved, each, typed
+from tidegate.scalars.text import TESTED, entry, has_other_letters, of_text
+from tidegate.types import BOOLEAN, INT, STRING, array
 
 _LINE_ENDS = "\n\r\u0085\u2028\u2029"
 _DOT = f"[^{_LINE_ENDS}]"
@@ -191,3 +200,135 @@ def polars_replacement(replacement: str, groups: int) -> str | None:
     if any(int(n) > groups for n in re.findall(r"\$([0-9])", replacement)):
         return None
     return re.sub(r"\$([0-9])", r"${\1}", replacement)
+
+
+def _escape(node: Resolved) -> str:
+    return "\\" if node.detail is None else str(node.detail)
+
+
+def _like(node: Resolved) -> Callable[[str, str], bool]:
+    escape = _escape(node)
+    if node.name == "ILIKE":
+        return lambda text, pattern: like_regex(pattern.lower(), escape).fullmatch(text.lower()) is not None
+    return lambda text, pattern: like_regex(pattern, escape).fullmatch(text) is not None
+
+
+def _split(text: str, pattern: str, limit: int = -1) -> tuple[str, ...]:
+    """The parts between matches; a limit above 0 leaves the rest in the last part.
+
+    >>> _split("a,b,,", ","), _split("abc", ""), _split("a,b,c", ",", 2)
+    (('a', 'b', '', ''), ('a', 'b', 'c'), ('a', 'b,c'))
+    """
+    if text and not pattern:
+        parts = list(text)
+        return tuple(parts if limit <= 0 or limit >= len(parts) else parts[:limit])
+    result: list[str] = []
+    start = 0
+    for match in java_regex(pattern).finditer(text):
+        if 0 < limit <= len(result) + 1:
+            break
+        if match.end() == 0:
+            continue
+        if match.start() == match.end() == len(text) and start == len(text):
+            continue
+        result.append(text[start : match.start()])
+        start = match.end()
+    return (*result, text[start:])
+
+
+# -------------------------------------------------------------------------------------------- forms
+
+
+def _like_form(node: Resolved, args: Sequence[Column]) -> Column | None:
+    pattern, (text, _) = node.args[1], args
+    if not pattern.is_literal:
+        return None
+    lowers = node.name == "ILIKE"
+    try:
+        regex = like_regex(pattern.value.lower() if lowers else pattern.value, _escape(node)).pattern
+    except Diagnostic:
+        return None
+    value = text.value.str.to_lowercase() if lowers else text.value
+    foreign = has_other_letters(text.value).fill_null(False) if lowers else None
+    # What Python escapes (punctuation, blanks, line ends), Polars escapes alike.
+    found = value.str.contains(f"(?s)\\A(?:{regex})\\z")
+    return Column(found, BOOLEAN, either_error(text.error, foreign))
+
+
+def _regex_form(apply: Callable[..., pl.Expr | None], fails: Callable[..., pl.Expr] | None = None) -> Form:
+    """A function of a text and a constant pattern that Polars reads as Java does."""
+
+    def on_pattern(text: pl.Expr, pattern: str, *more: Any) -> pl.Expr | None:
+        regex = polars_regex(pattern)
+        return None if regex is None else apply(text, regex, *more)
+
+    return form(on_pattern, "STRING", "STRING", ("STRING", "INT"), fails=fails, constants=(1, 2, 3))
+
+
+def _may_grow(text: pl.Expr, pattern: str, replacement: str, position: int = 1) -> pl.Expr:
+    return text.str.len_bytes().cast(pl.Int64) * (len(replacement) + 1) > LONGEST_TEXT
+
+
+def _extract_form(text: pl.Expr, regex: str, group: int = 1) -> pl.Expr | None:
+    if not 0 <= group <= java_regex(regex).groups:
+        return None
+    return pl.when(text.is_not_null()).then(text.str.extract(regex, group).fill_null(""))
+
+
+def _regexp_replace_form(text: pl.Expr, regex: str, replacement: str, position: int = 1) -> pl.Expr | None:
+    by = polars_replacement(replacement, java_regex(regex).groups)
+    # Of matches of nothing, the three find different ones.
+    if position != 1 or by is None or java_regex(regex).search("") is not None:
+        return None
+    return text.str.replace_all(regex, by)
+
+
+def _split_form(text: pl.Expr, pattern: str, limit: int = -1) -> pl.Expr | None:
+    plain = pattern and all(c.isalnum() or c in " ,:;=&/@#%!<>\"'~`_-" for c in pattern)
+    return text.str.split(pattern) if plain and limit <= 0 else None
+
+
+# ------------------------------------------------------------------------------------------ entries
+
+
+def _affirmed(node: exp.Expression) -> exp.Expression:
+    """`x LIKE y` of `x NOT LIKE y`, which sqlglot marks by a flag."""
+    positive = node.copy()
+    positive.set("negate", None)
+    return positive
+
+
+def _read_like(name: str) -> Callable[[exp.Expression], Call | None]:
+    def read(node: exp.Expression) -> Call | None:
+        if node.args.get("negate"):
+            return Call("NOT", (_affirmed(node),))
+        quantified = isinstance(node.expression, (exp.Any, exp.All))
+        return None if quantified else Call(name, (node.this, node.expression))
+
+    return read
+
+
+def _read_escape(node: exp.Escape) -> Call | None:
+    like = node.this
+    if not isinstance(like, (exp.Like, exp.ILike)):
+        return None
+    if like.args.get("negate"):
+        return Call("NOT", (exp.Escape(this=_affirmed(like), expression=node.expression),))
+    name = "ILIKE" if isinstance(like, exp.ILike) else "LIKE"
+    return Call(name, (like.this, like.expression), node.expression.name)
+
+
+ENTRIES = (
+    Function("LIKE", {exp.Like: _read_like("LIKE"), exp.Escape: _read_escape}, (2, 2), TESTED, _like,
+        _like_form),
+    Function("ILIKE", {exp.ILike: _read_like("ILIKE")}, (2, 2), TESTED, _like, _like_form),
+    Function("RLIKE", {exp.RegexpLike: "this expression"}, (2, 2), TESTED, each(rlike),
+        _regex_form(lambda text, regex: text.str.contains(regex)), names="REGEXP_LIKE"),
+    entry("SPLIT", exp.RegexpSplit, "this expression limit", (2, 3),
+        typed(array(STRING), STRING, STRING, INT), _split,
+        form(_split_form, "STRING", "STRING", "INT", constants=(1, 2))),
+    entry("REGEXP_EXTRACT", exp.RegexpExtract, "this expression group", (2, 3), of_text(STRING, INT),
+        regexp_extract, _regex_form(_extract_form)),
+    entry("REGEXP_REPLACE", exp.RegexpReplace, "this expression replacement position", (3, 4),
+        of_text(STRING, STRING, INT), regexp_replace, _regex_form(_regexp_replace_form, _may_grow)),
+)  # fmt: skip
