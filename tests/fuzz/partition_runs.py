@@ -17,7 +17,7 @@ from tidegate.algebra import operators as op
 from tidegate.exchange.hashing import partition_of
 from tidegate.exchange.messages import Log
 from tidegate.kernels.expressions import Scalar, type_of
-from tidegate.kernels.rows import Frame, dtype, from_rows, to_rows
+from tidegate.kernels.rows import Frame, from_rows, to_rows
 from tidegate.kernels.rowwise import FilterKernel, ProjectKernel
 from tidegate.physical.lowering import Program
 from tidegate.physical.plan import Birth, Input, SourceRows
@@ -25,6 +25,7 @@ from tidegate.reference.snapshots import PhysicalRow
 from tidegate.runtime.jobs import physical, planned
 from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest
 from tidegate.runtime.repartition import repartition
+from tidegate.scalars.columns import dtype
 from tidegate.storage import Storage
 from tidegate.time import MAX, MIN
 from tidegate.worker.repartition import moves_of, picked

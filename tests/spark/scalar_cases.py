@@ -145,6 +145,17 @@ NUMBERS = Group(
         ROUND(e, -1)
         ROUND(g, 4)
         ROUND(s, -2)
+        ROUND(i)
+        BROUND(t, 1)
+        CAST(i AS DECIMAL(20,2))
+        CAST(e AS DECIMAL(15,4))
+        CAST(e AS DOUBLE)
+        CAST(e AS BIGINT)
+        i / 3
+        d / 7
+        l % 7
+        i * 2.0
+        PMOD(l, -7)
         ROUND(i, -3)
         BROUND(d)
         BROUND(e, 1)
@@ -283,6 +294,10 @@ _X = (
     " 12 ",
     "1e3",
     "-7.5",
+    "a\nb\r\nc",
+    "x_y%z\\",
+    "Iſ İ\tσς ΑΣ",
+    "e\u0301 l",
 )
 _Y = (None, "", "a", "l", ",", "xy")
 
@@ -355,6 +370,42 @@ TEXTS = Group(
         REPLACE(x, y, 'Q')
         REPLACE(x, y)
         INSTR(x, y)
+        INSTR(x, 'l')
+        LOCATE('é', x, 1)
+        CONCAT_WS('-', x, y, 'z')
+        SUBSTRING_INDEX(x, 'l', 2)
+        SUBSTRING_INDEX(x, ',', -2)
+        REPLACE(x, 'll', 'L')
+        REPLACE(x, 'é')
+        REPLACE(x, 'l', '$0')
+        SPLIT_PART(x, ',', -1)
+        SPLIT_PART(x, 'l', 9)
+        SPLIT(x, 'll')
+        REGEXP_EXTRACT(x, '(,|^)([a-z]*)', 2)
+        REGEXP_EXTRACT(x, '[^ ]+.', 0)
+        REGEXP_REPLACE(x, '[0-9]+', '#')
+        REGEXP_REPLACE(x, '(l+)(.)', '$2-$1$$')
+        REGEXP_REPLACE(x, '(l+)(.)', '$2-$1')
+        REGEXP_REPLACE(x, '[a-z]*', '.')
+        x RLIKE '^[A-Z][a-z]*'
+        x RLIKE 'a.b'
+        x LIKE '%\\_y\\%%'
+        x LIKE 'a_b%'
+        x ILIKE '%S%'
+        x ILIKE 'i%'
+        TRIM(BOTH 'Hd' FROM x)
+        BTRIM(x, ' 0')
+        LTRIM(x)
+        LPAD(x, 8, 'é')
+        RPAD(x, 0)
+        RPAD(x, 9, 'é')
+        TRANSLATE(x, 'lol', 'é')
+        TRANSLATE(x, '', 'a')
+        SUBSTRING(x, 2)
+        SUBSTRING(x, -3, 2)
+        LEFT(x, 3)
+        RIGHT(x, 3)
+        REPEAT('é', n)
         LOCATE(y, x)
         LOCATE(y, x, n)
         POSITION(y IN x)
@@ -394,6 +445,7 @@ TEXTS = Group(
         RPAD(x, n, 'zq')
         RPAD(x, 3)
         REPEAT(x, n)
+        SPACE(n)
         TRANSLATE(x, 'lo,', '01')
         SHA2(x, 256)
         SHA2(x, 512)
@@ -465,7 +517,16 @@ DATES = Group(
             "w",
             "STRING",
             1,
-            (None, "2020-01-03", "2020-1-3 1:2:3.5", "1999", "2020-01-03T01:02:03Z", "x", "2020-06"),
+            (
+                None,
+                "2020-01-03",
+                "2020-1-3 1:2:3.5",
+                "1999",
+                "2020-01-03T01:02:03Z",
+                "x",
+                "2020-06",
+                "2020-02-29 12:30:05",
+            ),
         ),
     ),
     expressions=(
@@ -541,6 +602,9 @@ DATES = Group(
         DATE_FORMAT(ts, 'yyyy-MM-dd HH:mm:ss.SSS')
         DATE_FORMAT(a, 'E, d MMM yy')
         DATE_FORMAT(ts, "h:mm a")
+        DATE_FORMAT(ts, "EEEE EEE E MMMM MMM M D DDD d y yy H hh m s SSSSSS '%'")
+        ADD_MONTHS(a, 13)
+        ADD_MONTHS(a, -1)
         DATE_TRUNC('DAY', a)
         DATEDIFF(a, a2)
         DATE_DIFF(ts, a2)
@@ -615,6 +679,13 @@ DATES = Group(
 )
 
 GROUPS = {"numbers": NUMBERS, "texts": TEXTS, "dates": DATES}
+
+LATIN = tuple(chr(code) for code in range(1, 0x180))
+WORDS = (*LATIN, *(f"a{letter}B" for letter in LATIN), *(f"{letter}b {letter}C" for letter in LATIN))
+"""Every letter for which the columnar forms of LOWER and UPPER do not ask the rows: alone and in words."""
+
+CASES = ("UPPER(x)", "LOWER(x)", "x ILIKE '%s%'", "x ILIKE 'a_b'", "REVERSE(x)", "LENGTH(x)")
+"""Functions of single letters."""
 
 LAST_BIT = ("POW", "EXP(", "LN(", "LOG", "E()")
 """Functions whose last bit Java's library and C's decide differently."""

@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidegate.exchange.hashing import hash_of, partition_of
-from tidegate.kernels.rows import dtype
+from tidegate.scalars.columns import dtype
 from tidegate.spark.values import arrow_type
 from tidegate.types import (
     BIGINT,

@@ -14,12 +14,21 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
-from tests.spark.scalar_cases import GROUPS, LAST_BIT, NUMBERS, REFUSED, ROUND_TRIP_DIFFERS, Group
+from tests.spark.scalar_cases import (
+    CASES,
+    GROUPS,
+    LAST_BIT,
+    NUMBERS,
+    REFUSED,
+    ROUND_TRIP_DIFFERS,
+    WORDS,
+    Group,
+)
 from tidegate.errors import Diagnostic, Kind
 from tidegate.scalars.expressions import ref
 from tidegate.scalars.meaning import FUNCTIONS, compile_scalar
 from tidegate.scalars.typing import infer, type_from_sql
-from tidegate.types import Field, Schema
+from tidegate.types import STRING, Field, Schema
 
 
 def parse(sql: str) -> exp.Expression:
@@ -205,6 +214,20 @@ def test_refused_expressions(spark: SparkSession) -> None:
         with pytest.raises(Diagnostic) as caught:
             infer(bound(sql, schema), schema, {})
         assert caught.value.condition in ("TYPE_MISMATCH", "UNKNOWN_FIELD"), (sql, str(caught.value))
+
+
+def test_letters_change_as_spark_has_it(spark: SparkSession) -> None:
+    frame = spark.createDataFrame(list(enumerate(WORDS)), "i INT, x STRING")
+    theirs = sorted(tuple(row) for row in frame.selectExpr("i", *CASES).collect())
+    schema = (Field("x", STRING),)
+    ours = [evaluate(sql, schema, [(word,) for word in WORDS])[0] for sql in CASES]
+    wrong = [
+        f"{sql} of {WORDS[row[0]]!r}: {values[row[0]]!r}, Spark {row[n]!r}"
+        for n, (sql, values) in enumerate(zip(CASES, ours, strict=True), 1)
+        for row in theirs
+        if values[row[0]] != row[n]
+    ]
+    assert not wrong, "\n".join(wrong[:20])
 
 
 def test_every_function_is_compared() -> None:

@@ -24,7 +24,7 @@ from sqlglot import exp
 from tidegate.exchange.hashing import partition_of
 from tidegate.kernels.expressions import Scalar
 from tidegate.kernels.rows import Frame, to_arrow
-from tidegate.kernels.translation import translate
+from tidegate.scalars.columnar import translate
 from tidegate.storage import Storage
 from tidegate.types import VOID, Schema, Type
 

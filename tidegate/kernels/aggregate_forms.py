@@ -28,9 +28,9 @@ from tidegate.kernels.aggregate_sweep import (
     picked,
 )
 from tidegate.kernels.aggregate_users import UserDefined
-from tidegate.kernels.rows import dtype
 from tidegate.kernels.sweep_groups import Ids, Ints, integers, take
 from tidegate.kernels.sweep_ranks import Order
+from tidegate.scalars.columns import dtype
 from tidegate.scalars.functions import AggregateFunction
 from tidegate.types import Schema, Type
 

@@ -11,9 +11,9 @@ import polars as pl
 from tidegate.algebra.operators import Aggregation
 from tidegate.errors import Diagnostic
 from tidegate.kernels.aggregate_sweep import Sweep, Swept
-from tidegate.kernels.rows import column_from_values, column_values, dtype
 from tidegate.kernels.sweep_groups import Ids
 from tidegate.kernels.sweep_ranks import Order
+from tidegate.scalars.columns import column_from_values, column_values, dtype
 from tidegate.scalars.functions import AggregateFunction
 from tidegate.types import Type, Value, normalize
 

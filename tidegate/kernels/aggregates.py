@@ -17,7 +17,7 @@ from tidegate.kernels.aggregate_forms import Extreme, choose
 from tidegate.kernels.aggregate_sums import sweep_count
 from tidegate.kernels.aggregate_sweep import Form, Sweep, order_codes
 from tidegate.kernels.index import in_force, index_of, indexed, latest
-from tidegate.kernels.rows import Frame, Layout, State, Table, accumulate, dtype, empty, empty_chunk, table
+from tidegate.kernels.rows import Frame, Layout, State, Table, accumulate, empty, empty_chunk, table
 from tidegate.kernels.sweep_groups import Ids, gather
 from tidegate.kernels.sweep_ranks import staircase
 from tidegate.kernels.sweep_timeline import (
@@ -30,6 +30,7 @@ from tidegate.kernels.sweep_timeline import (
     split_expiring,
     touched_rows,
 )
+from tidegate.scalars.columns import dtype
 from tidegate.scalars.functions import AggregateFunction
 from tidegate.time import MAX
 

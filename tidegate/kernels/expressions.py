@@ -15,15 +15,28 @@ import polars as pl
 from sqlglot import exp
 
 from tidegate.errors import Diagnostic
-from tidegate.kernels.rows import Frame, column_from_values, column_values, dtype, normalized
-from tidegate.kernels.translation import Column, translate
+from tidegate.kernels.rows import Frame, normalized
+from tidegate.scalars.columnar import translate
+from tidegate.scalars.columns import column_from_values, column_values, dtype, literal
 from tidegate.scalars.expressions import index_of, references
-from tidegate.types import VOID, Row, Schema, Type, Value
+from tidegate.scalars.registry import Column
+from tidegate.types import INTEGRAL, VOID, Row, Schema, Type, Value
 
 Functions = Mapping[str, Any]
 """User-defined functions by name."""
 
 _WORTH_SHARING = 1_000
+_PLAIN = (
+    *INTEGRAL,
+    "BOOLEAN",
+    "STRING",
+    "BINARY",
+    "DATE",
+    "TIMESTAMP",
+    "TIMESTAMP_NTZ",
+    "INTERVAL",
+    "DECIMAL",
+)
 
 
 @dataclass(frozen=True)
@@ -45,9 +58,9 @@ class Scalar:
     @cached_property
     def column(self) -> Column | None:
         """The translation, where there is one of the expected type."""
-        column = translate(self.expression, self.schema)
+        column = translate(self.expression, self.schema, self.functions)
         if column is not None and column.type == VOID:
-            column = Column(pl.lit(None, dtype=dtype(self.type)), self.type)
+            column = literal(None, self.type)
         return column if column is not None and column.type == self.type else None
 
     @cached_property
@@ -67,11 +80,16 @@ class Scalar:
         # As series of their own: Polars may take a column that holds one value throughout for a single row.
         read = [frame[f"c{i}"] for i in sorted(references(self.expression))]
         rows = pl.DataFrame(read) if read else frame
-        result = rows.with_columns(value=column.value, failed=failed.any())
+        result = rows.select(value=column.value, failed=failed.any())
         if result["failed"][0]:
             return self._rows(frame)
-        value = result.select("value")
-        return (normalized(value) if column.type.name in ("FLOAT", "DOUBLE") else value)["value"]
+        # What is the same for all rows may come as one.
+        value = (
+            result["value"]
+            if result.height == frame.height
+            else result["value"].new_from_index(0, frame.height)
+        )
+        return normalized(value.to_frame())["value"] if column.type.name not in _PLAIN else value
 
     def _rows(self, frame: Frame) -> pl.Series:
         if frame.is_empty():

@@ -21,13 +21,13 @@ from tidegate.kernels.rows import (
     accumulate,
     columns,
     consolidate,
-    dtype,
     empty,
     empty_chunk,
     expire,
     payload_types,
     table,
 )
+from tidegate.scalars.columns import dtype
 from tidegate.scalars.expressions import conjoin, conjuncts, references, shift
 from tidegate.time import MIN
 from tidegate.types import BOOLEAN, Schema, Type

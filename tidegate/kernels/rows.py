@@ -17,30 +17,14 @@ from typing import Protocol
 import polars as pl
 import pyarrow as pa
 
+from tidegate.scalars.columns import column_from_values, column_values, dtype
 from tidegate.time import MAX
-from tidegate.types import Row, Schema, Type, normalize
+from tidegate.types import Row, Schema
 
 Frame = pl.DataFrame
 
 VALIDITY = ("ts", "te", "n")
 """The columns of a chunk that are not payload."""
-
-_SIMPLE: dict[str, pl.DataType] = {
-    "VOID": pl.Null(),
-    "BOOLEAN": pl.Boolean(),
-    "TINYINT": pl.Int8(),
-    "SMALLINT": pl.Int16(),
-    "INT": pl.Int32(),
-    "BIGINT": pl.Int64(),
-    "FLOAT": pl.Float32(),
-    "DOUBLE": pl.Float64(),
-    "STRING": pl.String(),
-    "BINARY": pl.Binary(),
-    "DATE": pl.Date(),
-    "TIMESTAMP": pl.Datetime("us", "UTC"),
-    "TIMESTAMP_NTZ": pl.Datetime("us"),
-    "INTERVAL": pl.Duration("us"),
-}
 
 
 @dataclass(frozen=True)
@@ -90,24 +74,6 @@ class Kernel(Protocol):
 
     def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
         """Consume the inputs' chunks of the epoch that ends before `upto`; return new state and own chunk."""
-
-
-def dtype(type_: Type) -> pl.DataType:
-    """The Polars type that holds a Spark SQL type; a MAP is a list of key-value pairs.
-
-    >>> dtype(Type("ARRAY", (Type("INT"),)))
-    List(Int32)
-    """
-    if type_.name == "DECIMAL":
-        return pl.Decimal(type_.params[0], type_.params[1])
-    if type_.name == "ARRAY":
-        return pl.List(dtype(type_.params[0]))
-    if type_.name == "STRUCT":
-        return pl.Struct([pl.Field(name, dtype(t)) for name, t in type_.params])
-    if type_.name == "MAP":
-        key, value = type_.params
-        return pl.List(pl.Struct([pl.Field("key", dtype(key)), pl.Field("value", dtype(value))]))
-    return _SIMPLE[type_.name]
 
 
 def columns(count: int, prefix: str = "c") -> list[str]:
@@ -305,7 +271,7 @@ def to_rows(frame: Frame, schema: Schema) -> list[Row]:
     """The payload as Python rows of `tidegate.types.Value`s."""
     if not schema:
         return [()] * frame.height
-    values = [[_value(v, f.type) for v in frame[f"c{i}"].to_list()] for i, f in enumerate(schema)]
+    values = [column_values(frame[f"c{i}"], f.type) for i, f in enumerate(schema)]
     return list(zip(*values, strict=True))
 
 
@@ -318,47 +284,6 @@ def from_rows(
     >>> from_rows([(7,)], (Field("a", INT),), [(0, 5, 1)]).rows()
     [(7, 0, 5, 1)]
     """
-    data = [
-        pl.Series(f"c{i}", [_plain(r[i], f.type) for r in rows], dtype=dtype(f.type), strict=False)
-        for i, f in enumerate(schema)
-    ]
+    data = [column_from_values(f"c{i}", [r[i] for r in rows], f.type) for i, f in enumerate(schema)]
     data += [pl.Series(name, [v[i] for v in validity], dtype=pl.Int64()) for i, name in enumerate(ints)]
     return normalized(pl.DataFrame(data))
-
-
-def column_values(series: pl.Series, type_: Type) -> list[object]:
-    """A column as a list of `tidegate.types.Value`s."""
-    return [_value(v, type_) for v in series.to_list()]
-
-
-def column_from_values(name: str, values: Sequence[object], type_: Type) -> pl.Series:
-    """The inverse of `column_values`."""
-    return pl.Series(name, [_plain(v, type_) for v in values], dtype=dtype(type_), strict=False)
-
-
-def _value(value: object, t: Type) -> object:
-    if value is None:
-        return None
-    if t.name == "ARRAY":
-        return tuple(_value(v, t.params[0]) for v in value)  # type: ignore[attr-defined]
-    if t.name == "STRUCT":
-        assert isinstance(value, dict)
-        return tuple(_value(value[name], m) for name, m in t.params)
-    if t.name == "MAP":
-        key, item = t.params
-        return tuple((_value(p["key"], key), _value(p["value"], item)) for p in value)  # type: ignore[attr-defined]
-    return normalize(value)
-
-
-def _plain(value: object, t: Type) -> object:
-    if value is None:
-        return None
-    if t.name == "ARRAY":
-        return [_plain(v, t.params[0]) for v in value]  # type: ignore[attr-defined]
-    if t.name == "STRUCT":
-        return {name: _plain(v, m) for (name, m), v in zip(t.params, value, strict=True)}  # type: ignore[call-overload]
-    if t.name == "MAP":
-        key, item = t.params
-        pairs = value.items() if isinstance(value, dict) else value
-        return [{"key": _plain(k, key), "value": _plain(v, item)} for k, v in pairs]  # type: ignore[attr-defined]
-    return value

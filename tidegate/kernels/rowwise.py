@@ -17,11 +17,11 @@ from tidegate.kernels.rows import (
     State,
     columns,
     consolidate,
-    dtype,
     empty,
     payload_types,
     table,
 )
+from tidegate.scalars.columns import dtype
 from tidegate.time import MAX, MIN
 from tidegate.types import BOOLEAN, Schema
 

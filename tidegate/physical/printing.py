@@ -10,11 +10,11 @@ from sqlglot import exp
 from tidegate.kernels.join import JoinKernel
 from tidegate.kernels.rowwise import FilterKernel, ProjectKernel
 from tidegate.kernels.sync import RestrictKernel
-from tidegate.kernels.translation import translate
 from tidegate.physical.flow import Bound
 from tidegate.physical.identity import Identity
 from tidegate.physical.lowering import Operator
 from tidegate.physical.plan import Input, OperatorRows, Plan
+from tidegate.scalars.columnar import translate
 from tidegate.scalars.expressions import index_of
 from tidegate.types import Schema
 

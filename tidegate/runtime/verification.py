@@ -19,11 +19,12 @@ from sqlglot import exp
 
 from tidegate.algebra import operators as op
 from tidegate.connectors.sources import read_recorded
-from tidegate.kernels.rows import column_from_values, from_arrow, to_arrow, to_rows
+from tidegate.kernels.rows import from_arrow, to_arrow, to_rows
 from tidegate.language.catalog import StreamDefinition
 from tidegate.physical.spark_columns import layers
 from tidegate.reference.snapshots import Arrivals, PhysicalRow, Reference, Source, Validity
 from tidegate.runtime.results import Result
+from tidegate.scalars.columns import column_from_values
 from tidegate.scalars.expressions import ref, references, substitute
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
 from tidegate.scalars.meaning import compile_scalar

@@ -1,38 +1,48 @@
-"""CAST on values: Spark's ANSI casts in plain Python, one closure per pair of types."""
+"""CAST: Spark's ANSI casts, one function per pair of types, on values and on columns."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from ctypes import c_float
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tidegate.errors import Diagnostic, unsupported
-from tidegate.time import to_datetime, to_ticks
+import polars as pl
+from sqlglot import exp
+
+from tidegate.errors import Diagnostic, Kind, unsupported
+from tidegate.scalars.coercion import can_cast_explicitly, type_from_sql
+from tidegate.scalars.columns import TICKING, checked_column, dtype, either_error, quotient
+from tidegate.scalars.date_patterns import YEAR_1000, YEAR_10000
+from tidegate.scalars.expressions import span_of
+from tidegate.scalars.intervals import FIRST_TICK, LAST_TICK
+from tidegate.scalars.limits import EXACT, LIMITS, checked, fitted, overflow, single
+from tidegate.scalars.registry import Call, Column, Function, Pending, Resolved, Scalar, failure, may_lose
+from tidegate.time import UNITS, to_datetime, to_ticks
 from tidegate.types import (
     BINARY,
     BOOLEAN,
     DATE,
+    DOUBLE,
     INTERVAL,
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
     VOID,
+    Row,
     Type,
     Value,
 )
 
 Convert = Callable[[Any], Value]
 
-EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
-LIMITS = {name: 2**bits for name, bits in (("TINYINT", 7), ("SMALLINT", 15), ("INT", 31), ("BIGINT", 63))}
 _WHITE = "".join(map(chr, range(33))) + "\x7f"
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _FLOATING = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?")
+_NO_NUMBER = re.compile(r"nan|[+-]?inf(?:inity)?", re.IGNORECASE)
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _DATE = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
 _TIMESTAMP = re.compile(
@@ -45,47 +55,9 @@ _TRUE = ("t", "true", "y", "yes", "1")
 _FALSE = ("f", "false", "n", "no", "0")
 
 
-def overflow(what: str) -> Diagnostic:
-    return Diagnostic("ARITHMETIC_OVERFLOW", what, help="cast to a wider type first")
-
-
 def malformed(value: Value, target: Type) -> Diagnostic:
     message = f"'{value}' cannot be cast to {target}"
     return Diagnostic("CAST_INVALID_INPUT", message, help="TRY_CAST gives NULL for such values")
-
-
-def single(value: float) -> float:
-    """The nearest single-precision number.
-
-    >>> single(0.1)
-    0.10000000149011612
-    """
-    return c_float(value).value
-
-
-def fitted(value: Decimal, type: Type) -> Decimal:
-    """The value with the scale of the type, rounded half up; too many digits are an error.
-
-    >>> from tidegate.types import decimal
-    >>> fitted(Decimal("2.345"), decimal(5, 2))
-    Decimal('2.35')
-    """
-    precision, scale = type.params
-    try:
-        rounded = value.quantize(Decimal(1).scaleb(-scale), context=EXACT)
-    except InvalidOperation:
-        raise overflow(f"{value} does not fit {type}") from None
-    if rounded and rounded.adjusted() + 1 > precision - scale:
-        raise overflow(f"{value} does not fit {type}")
-    return rounded if rounded else abs(rounded)
-
-
-def checked(value: int, type: Type) -> int:
-    """The integer itself, if the type holds it."""
-    limit = LIMITS[type.name]
-    if -limit <= value < limit:
-        return value
-    raise overflow(f"{value} does not fit {type}")
 
 
 def text_of_float(value: float, digits: str) -> str:
@@ -129,35 +101,32 @@ def text_of_timestamp(value: datetime) -> str:
     return f"{text}.{value.microsecond:06d}".rstrip("0") if value.microsecond else text
 
 
+_WRITERS: dict[str, Convert] = {
+    **dict.fromkeys(LIMITS, str),
+    "STRING": lambda v: v,
+    "BOOLEAN": lambda v: "true" if v else "false",
+    "DOUBLE": lambda v: text_of_float(v, repr(v)),
+    "FLOAT": lambda v: text_of_float(v, "0" if not math.isfinite(v) else _single_digits(v)),
+    "DATE": lambda v: f"{v.year:04d}-{v.month:02d}-{v.day:02d}",
+    "TIMESTAMP": text_of_timestamp,
+    "TIMESTAMP_NTZ": text_of_timestamp,
+    "BINARY": lambda v: bytes(v).decode("utf-8", errors="replace"),
+    "VOID": lambda v: None,
+}
+
+
 def _to_text(source: Type) -> Convert:
-    name = source.name
-    if name in ("STRING",):
-        return lambda v: v
-    if name == "BOOLEAN":
-        return lambda v: "true" if v else "false"
-    if source.is_integral:
-        return str
-    if name == "DOUBLE":
-        return lambda v: text_of_float(v, repr(v))
-    if name == "FLOAT":
-        return lambda v: text_of_float(v, "0" if not math.isfinite(v) else _single_digits(v))
-    if name == "DECIMAL":
+    if source.name == "DECIMAL":
         return lambda v: format(fitted(v, source), "f")
-    if name == "DATE":
-        return lambda v: f"{v.year:04d}-{v.month:02d}-{v.day:02d}"
-    if name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
-        return text_of_timestamp
-    if name == "BINARY":
-        return lambda v: bytes(v).decode("utf-8", errors="replace")
-    if name == "VOID":
-        return lambda v: None
-    if name == "ARRAY":
+    if source.name == "ARRAY":
         member = _or_null(_to_text(source.params[0]))
         return lambda v: "[" + ", ".join(map(member, v)) + "]"
-    if name == "STRUCT":
+    if source.name == "STRUCT":
         members = [_or_null(_to_text(t)) for _, t in source.params]
         return lambda v: "{" + ", ".join(m(x) for m, x in zip(members, v, strict=True)) + "}"
-    raise unsupported(f"the text of {source} is written by Spark only")
+    if source.name not in _WRITERS:
+        raise unsupported(f"the text of {source} is written by Spark only")
+    return _WRITERS[source.name]
 
 
 def _or_null(convert: Convert) -> Callable[[Value], str]:
@@ -209,54 +178,56 @@ def _zone(text: str) -> timezone | ZoneInfo:
     return timezone(-offset if match[1] == "-" else offset)
 
 
+def _read_integer(text: str, target: Type) -> int | None:
+    # Python reads no numbers of thousands of digits.
+    digits, limit = text.lstrip("+-0") or "0", LIMITS[target.name]
+    if not _INTEGER.fullmatch(text) or len(digits) > 19:
+        return None
+    number = -int(digits) if text[0] == "-" else int(digits)
+    return number if -limit <= number < limit else None
+
+
+def _read_float(text: str, target: Type) -> float | None:
+    if _NO_NUMBER.fullmatch(text):
+        return float(text)
+    if not _FLOATING.fullmatch(text):
+        return None
+    number = float(text.rstrip("dDfF"))
+    return single(number) if target.name == "FLOAT" else number
+
+
+def _read_decimal(text: str, target: Type) -> Decimal | None:
+    try:
+        return fitted(Decimal(text), target) if _DECIMAL.fullmatch(text) else None
+    except InvalidOperation:
+        raise overflow(f"{text} does not fit {target}") from None
+
+
+def _read_boolean(text: str, target: Type) -> bool | None:
+    lowered = text.lower()
+    return True if lowered in _TRUE else False if lowered in _FALSE else None
+
+
+_READERS: dict[str, Callable[[str, Type], Value]] = {
+    **dict.fromkeys(LIMITS, _read_integer),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), _read_float),
+    "DECIMAL": _read_decimal,
+    "BOOLEAN": _read_boolean,
+    "DATE": lambda text, _: to_date(text),
+    "TIMESTAMP": lambda text, _: to_instant(text),
+    "TIMESTAMP_NTZ": lambda text, _: (moment := to_instant(text)) and moment.replace(tzinfo=None),
+}
+
+
 def _from_text(target: Type) -> Convert:
-    parse: Callable[[str], Value]
-    if target.is_integral:
-        limit = LIMITS[target.name]
-
-        def parse(text: str) -> Value:
-            if not _INTEGER.fullmatch(text):
-                return None
-            number = int(text)
-            return number if -limit <= number < limit else None
-    elif target.name in ("DOUBLE", "FLOAT"):
-
-        def parse(text: str) -> Value:
-            lowered = text.lower()
-            if (
-                lowered.lstrip("+-") in ("inf", "infinity", "nan")
-                and len(lowered) - len(lowered.lstrip("+-")) < 2
-            ):
-                return None if lowered[0] in "+-" and lowered.endswith("nan") else float(lowered)
-            if not _FLOATING.fullmatch(text):
-                return None
-            number = float(text.rstrip("dDfF"))
-            return single(number) if target.name == "FLOAT" else number
-    elif target.name == "DECIMAL":
-
-        def parse(text: str) -> Value:
-            return fitted(Decimal(text), target) if _DECIMAL.fullmatch(text) else None
-    elif target == BOOLEAN:
-
-        def parse(text: str) -> Value:
-            lowered = text.lower()
-            return True if lowered in _TRUE else False if lowered in _FALSE else None
-    elif target == DATE:
-        parse = to_date
-    elif target == TIMESTAMP:
-        parse = to_instant
-    elif target == TIMESTAMP_NTZ:
-
-        def parse(text: str) -> Value:
-            moment = to_instant(text)
-            return None if moment is None else moment.replace(tzinfo=None)
-    elif target == BINARY:
+    if target == BINARY:
         return lambda text: text.encode("utf-8")
-    else:
+    if target.name not in _READERS:
         raise unsupported(f"a STRING is cast to {target} by Spark only")
+    read = _READERS[target.name]
 
     def convert(text: str) -> Value:
-        value = parse(text.strip(_WHITE))
+        value = read(text.strip(_WHITE), target)
         if value is None:
             raise malformed(text, target)
         return value
@@ -356,3 +327,162 @@ def _cast_members(source: Type, target: Type) -> Convert:
         return lambda v: tuple((key(k), value(x)) for k, x in v)
     member = lifted(cast_function(source.params[0], target.params[0]))
     return lambda v: tuple(map(member, v))
+
+
+# -------------------------------------------------------------------------------------------- forms
+
+_PLAIN_TEXTS = {
+    **dict.fromkeys(LIMITS, r"\A[+-]?[0-9]{1,18}\z"),
+    "DOUBLE": r"\A[+-]?[0-9]{1,300}(?:\.[0-9]{0,300})?\z",
+    "DATE": r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}\z",
+    "TIMESTAMP": r"\A[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-5][0-9]:[0-5][0-9]\z",
+}
+"""Texts that Polars reads as Spark does; of all others, row by row is decided what they are."""
+
+
+def _column_from_text(a: pl.Expr, target: Type) -> tuple[pl.Expr, pl.Expr] | None:
+    """The value of a text, and which texts must be read row by row."""
+    value: pl.Expr
+    if target == BINARY:
+        return a.cast(pl.Binary), pl.lit(False)
+    if target == BOOLEAN:
+        lowered = a.str.to_lowercase()
+        value = pl.when(lowered == "true").then(True).when(lowered == "false").then(False)
+    elif target.name not in _PLAIN_TEXTS:
+        return None
+    else:
+        plain = pl.when(a.str.contains(_PLAIN_TEXTS[target.name])).then(a)
+        if target == DATE:
+            value = plain.str.to_date("%Y-%m-%d", strict=False)
+        elif target == TIMESTAMP:
+            value = plain.str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", time_zone="UTC", strict=False)
+        else:
+            value = plain.cast(dtype(target), strict=False)
+    return value, value.is_null() & a.is_not_null()
+
+
+def _column_to_text(a: pl.Expr, source: Type) -> tuple[pl.Expr, pl.Expr | None] | None:
+    if source.is_integral or source.name == "DECIMAL":
+        return a.cast(pl.String), None
+    if source == BOOLEAN:
+        return pl.when(a).then(pl.lit("true")).when(~a).then(pl.lit("false")), None
+    if source == DATE or source.name in TICKING:
+        ticks = a.cast(pl.Datetime("us")).to_physical()
+        # Years of another width are written row by row.
+        wide = (ticks < YEAR_1000) | (ticks >= YEAR_10000)
+        if source == DATE:
+            return a.dt.strftime("%Y-%m-%d"), wide
+        text = a.dt.strftime("%Y-%m-%d %H:%M:%S")
+        fraction = a.dt.strftime(".%6f").str.strip_chars_end("0")
+        return pl.when(ticks % 1_000_000 == 0).then(text).otherwise(text + fraction), wide
+    return None
+
+
+def _column_to_number(a: pl.Expr, source: Type, target: Type) -> tuple[pl.Expr, pl.Expr | None] | None:
+    if source == BOOLEAN:
+        return None if target.name == "DECIMAL" else (a.cast(dtype(target)), None)
+    if source == TIMESTAMP:
+        ticks = a.to_physical()
+        if target == DOUBLE:
+            # Beyond 2^53 a number of ticks is rounded before it is divided.
+            return quotient(ticks, pl.lit(1_000_000)), (ticks.abs() > 2**53)
+        return (ticks // 1_000_000, None) if target.is_integral else None
+    if target.name in ("FLOAT", "DOUBLE"):
+        # Up to 15 digits, numerator and denominator are exact numbers, so their quotient is the nearest.
+        if source.name == "DECIMAL" and source.params[0] > 15:
+            return None
+        return a.cast(pl.Float64).cast(dtype(target)), None
+    if target.name == "DECIMAL":
+        digits = (*source.params, 0)[:2] if source.name == "DECIMAL" else (_DIGITS.get(source.name, 39), 0)
+        grows = target.params[1] >= digits[1] and target.params[0] - target.params[1] >= digits[0] - digits[1]
+        return (a.cast(dtype(target)), None) if grows else None
+    if source.name == "DECIMAL":
+        whole = a.cast(pl.Int64, strict=False)
+        return whole, whole.is_null() & a.is_not_null()
+    if source.name in ("FLOAT", "DOUBLE"):
+        whole = pl.when(a >= 0).then(a.floor()).otherwise(a.ceil())
+        return whole.cast(pl.Float64), a.is_nan()
+    return (a, None) if source.is_integral else None
+
+
+_DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
+
+
+def _column_to_point(a: pl.Expr, source: Type, target: Type) -> tuple[pl.Expr, pl.Expr | None] | None:
+    if source.is_integral:
+        ticks = a.cast(pl.Int128) * 1_000_000
+        return ticks.cast(pl.Int64, strict=False), (ticks < FIRST_TICK) | (ticks > LAST_TICK)
+    if target == DATE:
+        return (a.to_physical() // UNITS["DAY"]).cast(pl.Int32), None
+    if source == DATE:
+        return a.to_physical().cast(pl.Int64) * UNITS["DAY"], None
+    return (a.to_physical(), None) if source.name in TICKING else None
+
+
+def _cast_form(node: Resolved, args: Sequence[Column]) -> Column | None:
+    (a,) = args
+    source, target = a.type, node.type
+    if source == target:
+        return a
+    made: tuple[pl.Expr, pl.Expr | None] | None = None
+    if source == STRING:
+        made = _column_from_text(a.value, target)
+    elif target == STRING:
+        made = _column_to_text(a.value, source)
+    elif target == BOOLEAN:
+        made = (a.value != 0, None)
+    elif target.is_numeric:
+        made = _column_to_number(a.value, source, target)
+    elif target in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
+        made = _column_to_point(a.value, source, target)
+    if made is None:
+        return None
+    value, by_row = made
+    error = either_error(a.error, None if by_row is None else by_row.fill_null(False))
+    if target.is_integral and (source.is_numeric or source == TIMESTAMP):
+        return checked_column(value, target, error)
+    return Column(value.cast(dtype(target), strict=False), target, error)
+
+
+# ------------------------------------------------------------------------------------------ entries
+
+
+def _cast_rule(call: Pending) -> Resolved:
+    (arg,) = call.args
+    try:
+        target = type_from_sql(call.detail)
+    except Diagnostic as problem:
+        raise problem.at(span_of(call.node)) from None
+    if not can_cast_explicitly(arg.type, target):
+        raise failure("TYPE_MISMATCH", f"{arg.type} cannot be cast to {target}", call.node)
+    nullable = arg.nullable or call.name == "TRY_CAST" or may_lose(arg.type, target)
+    return call.done(target, nullable=nullable, detail=None)
+
+
+def _try_cast(node: Resolved, args: Sequence[Scalar]) -> Scalar:
+    (arg,) = args
+    convert = cast_function(node.args[0].type, node.type)
+
+    def run(row: Row) -> Value:
+        value = arg(row)
+        try:
+            return None if value is None else convert(value)
+        except Diagnostic as problem:
+            if problem.kind is not Kind.USER:
+                raise
+            return None
+
+    return run
+
+
+def _read_cast(node: exp.Cast) -> Call:
+    # sqlglot's Spark dialect reads CAST as TryCast, and TRY_CAST as one that is `safe`.
+    safe = isinstance(node, exp.TryCast) and bool(node.args.get("safe"))
+    return Call("TRY_CAST" if safe else "CAST", (node.this,), node.to)
+
+
+ENTRIES = (
+    Function("CAST", {exp.Cast: _read_cast, exp.TryCast: _read_cast}, (1, 1), _cast_rule,
+        lambda node: cast_function(node.args[0].type, node.type), _cast_form, names="CAST"),
+    Function("TRY_CAST", {}, (1, 1), _cast_rule, _try_cast, _cast_form, names="TRY_CAST", lazy=True),
+)  # fmt: skip

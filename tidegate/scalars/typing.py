@@ -19,7 +19,6 @@ from tidegate.scalars.calls import FUNCTIONS, Call, call_of, is_nondeterministic
 from tidegate.scalars.coercion import (
     MAX_PRECISION,
     can_cast,
-    can_cast_explicitly,
     common_type,
     common_type_of,
     type_from_sql,
@@ -28,8 +27,9 @@ from tidegate.scalars.coercion import (
 )
 from tidegate.scalars.expressions import index_of, ref, span_of
 from tidegate.scalars.functions import ScalarFunction
-from tidegate.scalars.rules import MONTHS, WHOLE_DAYS, Pending, Resolved, failure, may_lose
-from tidegate.scalars.signatures import SIGNATURES
+from tidegate.scalars.intervals import MONTHS, WHOLE_DAYS
+from tidegate.scalars.library import ENTRIES
+from tidegate.scalars.registry import Pending, Resolved, failure
 from tidegate.time import UNITS
 from tidegate.types import (
     BIGINT,
@@ -162,6 +162,8 @@ class _Resolver:
             return Resolved("ASKED", typed.type, typed.nullable, node)
         if isinstance(node, (exp.Anonymous, exp.Func)):
             name = node.name if isinstance(node, exp.Anonymous) else node.sql("spark").partition("(")[0]
+            if name.upper() in FUNCTIONS:
+                raise _located(unsupported(f"{node.sql('spark')} is evaluated by Spark only"), node)
             existing = [*FUNCTIONS, *(f.name for f in self.functions.values())]
             help = did_you_mean(name, existing, "functions")
             raise failure("UNKNOWN_FUNCTION", f"there is no function '{name}'", node, help)
@@ -185,29 +187,18 @@ class _Resolver:
 
     def _call(self, call: Call, node: exp.Expression) -> Resolved:
         args = tuple(self.visit(a) for a in call.args)
-        if call.name in ("CAST", "TRY_CAST"):
-            return _cast(call, args[0], node)
-        fewest, most, rule = SIGNATURES[call.name]
+        entry = ENTRIES[call.name]
+        assert entry.rule is not None
+        fewest, most = entry.takes
         if len(args) < fewest or (most is not None and len(args) > most):
             upto = "" if fewest == most else " or more" if most is None else f" to {most}"
             message = f"{call.name} takes {fewest}{upto} arguments, not {len(args)}"
             raise failure("WRONG_NUMBER_OF_ARGUMENTS", message, node)
-        return rule(Pending(call.name, args, node, call.detail))
+        return entry.rule(Pending(call.name, args, node, call.detail))
 
 
 def _located(diagnostic: Diagnostic, node: exp.Expression) -> Diagnostic:
     return diagnostic.at(span_of(node))
-
-
-def _cast(call: Call, arg: Resolved, node: exp.Expression) -> Resolved:
-    try:
-        target = type_from_sql(call.detail)
-    except Diagnostic as problem:
-        raise _located(problem, node) from None
-    if not can_cast_explicitly(arg.type, target):
-        raise failure("TYPE_MISMATCH", f"{arg.type} cannot be cast to {target}", node)
-    nullable = arg.nullable or call.name == "TRY_CAST" or may_lose(arg.type, target)
-    return Resolved(call.name, target, nullable, node, (arg,))
 
 
 # ------------------------------------------------------------------------------------------- literals
@@ -238,7 +229,7 @@ def _constant(type: Type, value: Value, node: exp.Expression) -> Resolved:
 def _number(text: str, node: exp.Expression) -> Resolved:
     if "e" in text.lower():
         return _constant(DOUBLE, float(text), node)
-    if "." not in text:
+    if "." not in text and len(text) <= 20:
         number = int(text)
         if -(2**31) <= number < 2**31:
             return _constant(INT, number, node)
@@ -310,7 +301,10 @@ def _interval_span(text: str, first: str, last: str, node: exp.Interval) -> Reso
 
 
 def _timedelta(ticks: int, whole_days: bool, node: exp.Expression) -> Resolved:
-    value = timedelta(microseconds=ticks)
+    try:
+        value = timedelta(microseconds=ticks)
+    except OverflowError:
+        raise failure("INVALID_INTERVAL", "the interval is too long", node) from None
     return Resolved("LITERAL", INTERVAL, False, node, detail=WHOLE_DAYS if whole_days else None, value=value)
 
 

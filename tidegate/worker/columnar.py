@@ -21,10 +21,11 @@ from tidegate.connectors.sources import OWN_OPTIONS, local_files
 from tidegate.exchange.blocks import key_types, partitions_of
 from tidegate.exchange.lanes import Lane
 from tidegate.kernels.expressions import Scalar
-from tidegate.kernels.rows import Frame, dtype, normalized
-from tidegate.kernels.translation import translate
+from tidegate.kernels.rows import Frame, normalized
 from tidegate.language.catalog import StreamDefinition
 from tidegate.physical.plan import SourceRows
+from tidegate.scalars.columnar import translate
+from tidegate.scalars.columns import dtype
 from tidegate.scalars.expressions import references
 from tidegate.spark.values import arrow_type
 from tidegate.time import MAX, MIN
