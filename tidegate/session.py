@@ -10,7 +10,7 @@ r.at(4).show()
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -41,6 +41,7 @@ from tidegate.runtime.engine import Engine
 from tidegate.runtime.live import LiveRun
 from tidegate.runtime.results import Result
 from tidegate.runtime.verification import Verification, verify
+from tidegate.scalars.combining import check_combine
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
 from tidegate.scalars.meaning import compile_scalar
@@ -168,15 +169,23 @@ class Session:
         self,
         name: str,
         init: Callable[..., Value],
-        merge: Callable[[Value, Value], Value],
+        merge: Callable[..., Value],
         evaluate: Callable[[Value], Value],
         returns: str | Type,
         arity: int | None = 1,
+        combine: Callable[[Value, Value], Value] | None = None,
+        samples: Iterable[Value] | None = None,
     ) -> None:
-        """Register an aggregate for SQL by its three functions (PIPES section 7.5.2)."""
-        self.catalog = self.catalog.with_function(
-            AggregateFunction(name, init, merge, evaluate, _type(returns), arity)
-        )
+        """Register an aggregate for SQL by init(element), merge(partial, element), evaluate(partial) (PIPES section 7.5.2).
+
+        An element is the values of the call's arguments: with two, `init(a, b)` and `merge(partial, a, b)`. Rows are merged in
+        ascending order of their values. With `combine(partial, partial)` a change costs less; that it does what merge does is
+        tried on values of all types, or on `samples`.
+        """
+        function = AggregateFunction(name, init, merge, evaluate, _type(returns), arity, combine)
+        if combine is not None:
+            check_combine(function, samples)
+        self.catalog = self.catalog.with_function(function)
 
     # statements ------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ values, and sharing is a dictionary look-up. What an operator means is in `refer
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -246,6 +246,8 @@ class Aggregation:
     where: int | None = None
     parameter: float | int | None = None
     nullable: bool = True
+    span: tuple[int, int] | None = field(default=None, compare=False, repr=False)
+    """Where the call stands in the query's text, for errors."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tidegate.scalars.functions import ScalarFunction
 from tidegate.scalars.rules import Resolved
 from tidegate.scalars.text import concat_ws, locate
 from tidegate.scalars.values import key_of
-from tidegate.types import TIMESTAMP, Row, Value, normalize
+from tidegate.types import TIMESTAMP, Row, Value
 
 Scalar = Callable[[Row], Value]
 
@@ -232,18 +232,13 @@ def _locate(node: Resolved, args: Sequence[Scalar]) -> Scalar:
 def _user(node: Resolved, args: Sequence[Scalar]) -> Scalar:
     function: ScalarFunction = node.detail
     span = span_of(node.node)
-    floating = node.type.name in ("FLOAT", "DOUBLE")
 
     def run(row: Row) -> Value:
         values = [a(row) for a in args]
         try:
-            result = function.call(*values)
-        except Exception as problem:
-            message = f"{function.name} raised {type(problem).__name__}: {problem}"
-            raise Diagnostic("USER_FUNCTION_FAILED", message).at(span) from problem
-        if isinstance(result, (list, dict)):
-            return normalize(result)
-        return float(result) if floating and isinstance(result, int) else result
+            return function(*values)
+        except Diagnostic as diagnostic:
+            raise diagnostic.at(span) from diagnostic.__cause__
 
     return run
 
