@@ -112,6 +112,8 @@ class _Planner:
 
     def _unary(self, node: Node, only: Placed) -> Placed:
         needs = _required(node)
+        if self._would_lose_order(node, only, needs):
+            needs = ()
         region = only.home
         if region is not None:
             surviving = [c for c in only.columns if c in region.classes and only.columns[c] & set(needs)]
@@ -124,6 +126,20 @@ class _Planner:
         leaf = self._bind(only, keys, region)
         leaf.columns = {k: frozenset({c}) for k, c in zip(keys, needs, strict=True)}
         return self._inside(node, leaf)
+
+    def _would_lose_order(self, node: Node, only: Placed, columns: Sequence[int]) -> bool:
+        """Whether rows are counted in their order of arrival, which a stage before the exchange, for the key's sake, would lose."""
+        if only.region is not None or not (isinstance(node, Modify | Window) and not _is_rowwise(node)):
+            return False
+        below: Node = only.node
+        key: list[exp.Expression] = [ref(c) for c in columns]
+        while isinstance(below, Filter | Project | Window):
+            if isinstance(below, Project):
+                key = [composed(e, below.expressions) for e in key]
+                if any(map(self._calls_user, key)):
+                    return True
+            below = below.input
+        return False
 
     def _outsource(self, node: Project, only: Placed) -> Placed:
         """Rows leave their region to be mapped by Spark, unless it maps them while it reads them from a source."""
@@ -346,7 +362,12 @@ class _Planner:
             raw = rows.scan is not None and not rows.scan.relation
             return self._leaf(Leaf(rows, node.schema, dict(keys), broadcast, raw), region, node)
         if isinstance(node, Project):
-            keys = {k: composed(e, node.expressions) for k, e in keys.items()}
+            composite = {k: composed(e, node.expressions) for k, e in keys.items()}
+            if any(map(self._calls_user, composite.values())):
+                # Only a worker can compute the key: rows are mapped in a stage of their own before they are exchanged.
+                leaf = Leaf(self.rooted(placed), node.schema, dict(keys), broadcast, raw=False)
+                return self._leaf(leaf, region, node)
+            keys = composite
         if isinstance(node, Modify):
             keys = {k: substitute(e, lambda i: ref(node.kept[i])) for k, e in keys.items()}
         if isinstance(node, Sync):

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
+from tidegate.algebra.failures import WORKER_DIED
 from tidegate.algebra.operators import Node, Scan
 from tidegate.errors import Diagnostic, Kind
 from tidegate.exchange.lanes import (
@@ -236,6 +237,8 @@ def _diagnostic(problem: Exception) -> Diagnostic | None:
     """The diagnostic that a kernel raised in a worker (Spark passes on only its text), or Spark's own complaint as one."""
     text = str(problem)
     start = text.find("tidegate.errors.Diagnostic: ")
+    if start < 0 and "Python worker exited unexpectedly" in text:
+        return Diagnostic(WORKER_DIED, "a worker's process ended while it ran the query")
     if start < 0:
         condition = problem.getCondition() if isinstance(problem, PySparkException) else None
         if condition is None or "Traceback" in text:

@@ -86,7 +86,7 @@ def called(name: str, function: Callable[..., Value], *values: Value) -> Value:
     except (Exception, SystemExit) as problem:
         raise Diagnostic(
             "USER_FUNCTION_FAILED",
-            f"{name}{shown(values)} raised {type(problem).__name__}: {problem}",
+            f"{name}{shown(values)} raised {type(problem).__name__}: {' '.join(str(problem).split())}",
             help="it is called with every row's values, NULLs (None) included",
         ) from problem
 

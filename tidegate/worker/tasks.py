@@ -10,7 +10,7 @@ import io
 import json
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import TaskContext, cloudpickle
 
+from tidegate.algebra.failures import user_calls
 from tidegate.algebra.operators import Node
+from tidegate.errors import Diagnostic
 from tidegate.exchange.lanes import Boundary, Lane
 from tidegate.exchange.tagged_rows import (
     Sender,
@@ -106,8 +108,22 @@ class Epoch:
 def pack(plan: Plan) -> PackedPlan:
     """The plan as bytes. Nodes are copied first: they remember hashes that mean nothing in another process."""
     stages = tuple(replace(s, outputs=tuple(_fresh(n, {}) for n in s.outputs)) for s in plan.stages)
-    data = cloudpickle.dumps(replace(plan, stages=stages))  # type: ignore[no-untyped-call]
+    functions = {name: _sent(plan, name, cloudpickle.dumps, f) for name, f in plan.functions.items()}
+    data = cloudpickle.dumps(replace(plan, stages=stages, functions=functions))  # type: ignore[no-untyped-call]
     return PackedPlan(uuid.uuid4().hex, data)
+
+
+def _sent(plan: Plan, name: str, step: Callable[[Any], Any], function: Any) -> Any:
+    """A user's function on its way to a worker: pickled, or restored there."""
+    try:
+        return step(function)
+    except Exception as problem:
+        calls = (span for s in plan.stages for o in s.outputs for _, span in user_calls(o, {name}))
+        raise Diagnostic(
+            "USER_FUNCTION_NOT_SENT",
+            f"{name} cannot be sent to the workers: {type(problem).__name__}: {' '.join(str(problem).split())}",
+            help="what it captures (locks, connections, open files) must be made inside the function, or belong to a module",
+        ).at(next(calls, None)) from problem
 
 
 def _fresh(node: Node, memo: dict[int, Node]) -> Node:
@@ -130,7 +146,9 @@ _plans: dict[str, Unpacked] = {}
 def unpack(packed: PackedPlan) -> Unpacked:
     found = _plans.get(packed.identity)
     if found is None:
-        plan: Plan = cloudpickle.loads(packed.data)
+        sent: Plan = cloudpickle.loads(packed.data)
+        restored = {name: _sent(sent, name, cloudpickle.loads, f) for name, f in sent.functions.items()}
+        plan = replace(sent, functions=restored)
         programs = {s.number: compile_plans(s.outputs, plan.functions) for s in plan.stages}
         found = Unpacked(plan, programs)
         while len(_plans) > 4:
