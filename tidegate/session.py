@@ -26,6 +26,7 @@ from tidegate.algebra import synchronization
 from tidegate.algebra.failures import located, user_calls
 from tidegate.algebra.modify import Sync
 from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid, tree
+from tidegate.algebra.properties import result_key
 from tidegate.connectors.sinks import Sink, make_sink
 from tidegate.connectors.sources import LIVE_ONLY
 from tidegate.errors import Diagnostic, did_you_mean
@@ -35,7 +36,6 @@ from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition, Vie
 from tidegate.language.dialect import parse
 from tidegate.language.statements import define, parse_period, read_options, read_sink
 from tidegate.optimizer.driver import Firing, optimize
-from tidegate.reference.changes import result_key
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.results import Result
 from tidegate.runtime.running import Asked, LiveQuery, Running

@@ -299,7 +299,3 @@ def sign(value: Any) -> float:
     if isinstance(value, timedelta):
         value = float(ticks_of(value))
     return value if value == 0 or value != value else math.copysign(1.0, value)
-
-
-def nan_or(a: float, b: float) -> float:
-    return b if a != a else a
