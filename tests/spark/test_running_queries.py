@@ -105,7 +105,7 @@ def test_the_same_query_is_asked_for_its_kept_answer(tg: Session) -> None:
         ("SELECT room FROM hot", "RUNNING_QUERY", "hot"),
         ("EXPLAIN SELECT room FROM Temp, hot", "RUNNING_QUERY", "hot"),
         ("CREATE VIEW v AS SELECT room FROM hot", "RUNNING_QUERY", "hot"),
-        ("CREATE STREAM hot(a INT, t BIGINT) FROM memory('hot') ORDERED BY t", "NAME_EXISTS", "hot"),
+        ("CREATE STREAM hot(a INT, t BIGINT) SOURCE memory('hot') ORDERED BY t", "NAME_EXISTS", "hot"),
         ("CREATE OR REPLACE VIEW Hot AS SELECT room FROM Temp", "NAME_EXISTS", "Hot"),
     ],
 )
@@ -162,9 +162,9 @@ def test_a_query_that_is_refused_leaves_nothing_behind(tg: Session, tmp_path: Pa
     tg.function("g", lambda x: x if lock else 0, "BIGINT")
     attempts = {
         "NAME_EXISTS": lambda: tg.query(text).start("hot"),
-        "EPOCH_DIFFERS": lambda: tg.query(text).start("other", epoch=7.0),
-        "RETENTION_DIFFERS": lambda: tg.query(text).start("other", retention=7),
-        "USER_FUNCTION_NOT_SENT": lambda: tg.query(text.replace("f(", "g(")).start("other"),
+        "EPOCH_DIFFERS": lambda: tg.query(text).start("second", epoch=7.0),
+        "RETENTION_DIFFERS": lambda: tg.query(text).start("second", retention=7),
+        "USER_FUNCTION_NOT_SENT": lambda: tg.query(text.replace("f(", "g(")).start("second"),
     }
     for condition, attempt in attempts.items():
         with pytest.raises(Diagnostic) as raised:
@@ -173,11 +173,11 @@ def test_a_query_that_is_refused_leaves_nothing_behind(tg: Session, tmp_path: Pa
         assert facts(query) == before, condition
     tg.data["More"] = [{"b": "no such column"}]
     with pytest.raises(Diagnostic):
-        tg.query(text).start("other")
+        tg.query(text).start("second")
     assert facts(query) == before
-    tg.sql(f"CREATE STREAM Gone(a BIGINT, t BIGINT) FROM csv('{tmp_path / 'nowhere'}') ORDERED BY t")
+    tg.sql(f"CREATE STREAM Gone(a BIGINT, t BIGINT) SOURCE csv('{tmp_path / 'nowhere'}') ORDERED BY t")
     with pytest.raises(Diagnostic):
-        tg.query("SELECT a FROM Gone").start("other")
+        tg.query("SELECT a FROM Gone").start("second")
     assert facts(query) == before
     assert tg.queries() == ["hot"]
 
@@ -186,7 +186,7 @@ def test_a_first_query_that_is_refused_leaves_nothing_behind(tg: Session) -> Non
     lock = threading.Lock()
     tg.function("g", lambda x: x if lock else 0, "BIGINT")
     with pytest.raises(Diagnostic):
-        tg.query("SELECT g(degrees) AS d FROM Temp").start("other", epoch=3.0)
+        tg.query("SELECT g(degrees) AS d FROM Temp").start("second", epoch=3.0)
     assert tg.queries() == []
     assert hot(tg, epoch=0.5).run.every == 0.5
 
