@@ -54,7 +54,8 @@ def run(
 ) -> None:
     """Run a script; show the answer of each query. Queries over live sources run until Ctrl-C."""
     from tidegate.language.dialect import parse
-    from tidegate.session import LiveQuery, connect
+    from tidegate.runtime.running import LiveQuery
+    from tidegate.session import connect
 
     text = _read(script)
     session = connect(master=master, state=state, partitions=partitions, verbose=verbose)

@@ -10,7 +10,7 @@ r.at(4).show()
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,10 +23,10 @@ from sqlglot import exp
 
 from tidegate.algebra import operators as op
 from tidegate.algebra import synchronization
-from tidegate.algebra.failures import suspect
+from tidegate.algebra.failures import located, user_calls
 from tidegate.algebra.modify import Sync
 from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid, tree
-from tidegate.algebra.properties import properties
+from tidegate.algebra.properties import result_key
 from tidegate.connectors.sinks import Sink, make_sink
 from tidegate.connectors.sources import LIVE_ONLY
 from tidegate.errors import Diagnostic, did_you_mean
@@ -36,11 +36,12 @@ from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition, Vie
 from tidegate.language.dialect import parse
 from tidegate.language.statements import define, parse_period, read_options, read_sink
 from tidegate.optimizer.driver import Firing, optimize
-from tidegate.reference.changes import result_key
 from tidegate.runtime.engine import Engine
-from tidegate.runtime.live import LiveRun
 from tidegate.runtime.results import Result
+from tidegate.runtime.running import Asked, LiveQuery, Running
+from tidegate.runtime.snapshots import running_in, tables_in, without_order
 from tidegate.runtime.verification import Verification, verify
+from tidegate.scalars.combining import check_combine
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
 from tidegate.scalars.meaning import compile_scalar
@@ -48,8 +49,8 @@ from tidegate.scalars.typing import type_from_sql
 from tidegate.spark.context import spark_session
 from tidegate.spark.typing import ask_spark
 from tidegate.spark.values import infer_columns
-from tidegate.time import BATCHES, MIN, add, widened
-from tidegate.types import BIGINT, TIMESTAMP, Field, Schema, Type, Value
+from tidegate.time import BATCHES, widened
+from tidegate.types import TIMESTAMP, Field, Schema, Type, Value
 
 Progress = Callable[[float], None]
 
@@ -87,12 +88,12 @@ class Session:
         self._partitions, self._verbose = partitions, verbose
         self.live = False
         """Whether `sql` starts every query as a live one, files included."""
-        self.epoch = 1.0
-        """Seconds from one epoch to the next, for queries that `sql` starts."""
+        self.epoch: float | None = None
+        """Seconds from one epoch to the next, for queries that `sql` starts; None: as those that run already, or one."""
         self.retention: int | None = None
         """How long live answers are kept, in ticks; None: for ever."""
         self._asked = 0
-        self._live: dict[tuple[Type | None, bool], LiveRun] = {}
+        self.running = Running(lambda: self.engine, partitions)
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -147,6 +148,7 @@ class Session:
         self._register(StreamDefinition(name, columns, SourceCall("memory", (name,)), table=True), table)
 
     def _register(self, definition: StreamDefinition, table: Any) -> None:
+        self._refuse_running(definition.name)
         self.catalog = self.catalog.with_definition(definition, or_replace=True)
         self.data[definition.name] = table
 
@@ -168,15 +170,23 @@ class Session:
         self,
         name: str,
         init: Callable[..., Value],
-        merge: Callable[[Value, Value], Value],
+        merge: Callable[..., Value],
         evaluate: Callable[[Value], Value],
         returns: str | Type,
         arity: int | None = 1,
+        combine: Callable[[Value, Value], Value] | None = None,
+        samples: Iterable[Value] | None = None,
     ) -> None:
-        """Register an aggregate for SQL by its three functions (PIPES section 7.5.2)."""
-        self.catalog = self.catalog.with_function(
-            AggregateFunction(name, init, merge, evaluate, _type(returns), arity)
-        )
+        """Register an aggregate for SQL by init(element), merge(partial, element), evaluate(partial) (PIPES section 7.5.2).
+
+        An element is the values of the call's arguments: with two, `init(a, b)` and `merge(partial, a, b)`. Rows are merged in
+        ascending order of their values. With `combine(partial, partial)` a change costs less; that it does what merge does is
+        tried on values of all types, or on `samples`.
+        """
+        function = AggregateFunction(name, init, merge, evaluate, _type(returns), arity, combine)
+        if combine is not None:
+            check_combine(function, samples)
+        self.catalog = self.catalog.with_function(function)
 
     # statements ------------------------------------------------------------------------------------------------
 
@@ -195,6 +205,9 @@ class Session:
         """Run one parsed statement."""
         match statement:
             case syntax.CreateBase() | syntax.CreateView() | syntax.DropDefinition():
+                if not isinstance(statement, syntax.DropDefinition):
+                    self._refuse_running(statement.this.name, span_of(statement.this), text)
+                self._refuse_reading(statement, text)
                 self.catalog = define(statement, self.catalog, text, self._ask)
                 return None
             case syntax.Explain():
@@ -204,10 +217,7 @@ class Session:
                 instants = "all" if count is None else int(count.this)
                 return self.bound_query(statement.args["query"], text).verify(instants, progress)
             case syntax.AsOf():
-                query = self.bound_query(statement.args["query"], text)
-                instant = self._instant(statement.args["instant"], query.bound.domain, text)
-                batch = statement.args.get("batch")
-                return query.run(progress).at(instant, None if batch is None else int(batch.this))
+                return self._as_of(statement, text, progress)
             case syntax.InsertInto():
                 query = self.bound_query(statement.args["query"], text)
                 try:
@@ -226,7 +236,7 @@ class Session:
         query = self.bound_query(statement, text)
         if query.bound.output == "COMPLETE" and not query.is_live:
             return query.run(progress).latest()
-        return query.start(epoch=self.epoch) if query.is_live else query.run(progress)
+        return query.start() if query.is_live else query.run(progress)
 
     def query(self, text: str) -> Query:
         """A query, bound and optimized, not started."""
@@ -239,7 +249,9 @@ class Session:
 
     def describe(self, name: str, text: str = "", at: exp.Expression | None = None) -> list[tuple[str, str]]:
         """The columns of a stream, view or table, with their types."""
-        definition = self.catalog.find(name)
+        definition, live = self.catalog.find(name), self.running.find(name)
+        if definition is None and live is not None:
+            return [(f.name, str(f.type)) for f in live.result.schema]
         if definition is None:
             raise (
                 Diagnostic(
@@ -258,8 +270,12 @@ class Session:
 
     def bound_query(self, statement: exp.Expression, text: str) -> Query:
         """A parsed query, bound; `text` is the script it stands in."""
+        self._refuse_reading(statement, text)
+        return Query(self, bind(statement, self.catalog, text, self._ask), self._next_name(), self.data)
+
+    def _next_name(self) -> str:
         self._asked += 1
-        return Query(self, bind(statement, self.catalog, text, self._ask), f"q{self._asked}")
+        return f"q{self._asked}"
 
     @cached_property
     def _ask(self) -> Any:
@@ -308,7 +324,7 @@ class Session:
 
     def queries(self) -> list[str]:
         """The names of the running queries."""
-        return [q.name for run in self._live.values() for q in run.graph.queries()]
+        return self.running.names
 
     def push(self, name: str, rows: Any) -> None:
         """Hand more rows to a stream that the program feeds itself, while queries run over it."""
@@ -319,111 +335,81 @@ class Session:
                 f"there is no stream '{name}'",
                 help=did_you_mean(name, self.catalog.names, "streams"),
             )
-        for run in self._live.values():
-            if definition.name in run.graph.definitions:
-                run.push(definition.name, rows)
+        self.running.push(definition.name, rows)
 
-    def start(
-        self, query: Query, name: str, every: float, retention: int | None, sink: Sink | None, begin: bool
-    ) -> LiveQuery:
+    def start(self, asked: Asked, begin: bool) -> LiveQuery:
         """Add a query to the running graph of its kind of time, or begin one."""
-        sinks = [sink] if sink is not None else []
-        kind = (query.bound.domain, query.bound.batches)
-        run = self._live.get(kind)
-        if run is None:
-            graph = "integers" if query.bound.domain == BIGINT else "timestamps"
-            if query.bound.batches:
-                graph, retention = f"{graph}-in-batches", retention and retention * BATCHES
-            run = self.engine.start(
-                {name: query.plan}, query.definitions, query.functions, self.data, {name: sinks}, every,
-                graph, retention, self._partitions, False,
-            )  # fmt: skip
-            run.graph.keys[name] = query.key
-            self._live[kind] = run
-            if begin:
-                run.begin()
-            return LiveQuery(run, name)
-        run.graph.keys[name] = query.key
-        fresh = [d for n, d in query.definitions.items() if n not in run.graph.definitions]
-        run.graph.definitions.update(query.definitions)
-        run.graph.functions.update(query.functions)
-        for definition in fresh:
-            if definition.table:
-                run.graph.tables[definition.name] = self.data.get(definition.name)
-        run.add(name, query.plan, sinks)
-        for definition in fresh:
-            if not definition.table and definition.source.function == "memory":
-                run.push(definition.name, self.data[definition.name])
-        return LiveQuery(run, name)
+        if self.catalog.find(asked.name) is not None:
+            raise Diagnostic(
+                "NAME_EXISTS",
+                f"'{asked.name}' is a stream, view or table",
+                help="choose another name for the query",
+            )
+        return self.running.start(asked, begin)
 
     def close(self) -> None:
         """Stop all running queries; what they know is kept in the state directory."""
-        for run in self._live.values():
-            run.stop()
-        self._live = {}
+        self.running.close()
 
+    def _as_of(self, statement: syntax.AsOf, text: str, progress: Progress | None) -> DataFrame:
+        """A snapshot: of a running query if its name stands in FROM or if it means the same, otherwise of a recorded run."""
+        place, batch = statement.args["instant"], statement.args.get("batch")
+        number = None if batch is None else int(batch.this)
+        asked, order = without_order(statement.args["query"])
+        read = running_in(asked, self.running)
+        try:
+            if read:
+                instant = self._instant(place, next(q.result.time_type for q in read.values()), text)
+                return order.applied(self._over_snapshots(asked, read, instant, number, text))
+            query = self.bound_query(asked, text)
+            instant = self._instant(place, query.bound.domain, text)
+            kept = self.running.same(query.bound.plan, instant)
+            return order.applied((kept or query.run(progress)).at(instant, number))
+        except Diagnostic as diagnostic:
+            raise diagnostic.at(span_of(place)).locate(text) from None
 
-@dataclass(frozen=True)
-class LiveQuery:
-    """A running query."""
+    def _over_snapshots(
+        self,
+        asked: exp.Expression,
+        read: Mapping[str, LiveQuery],
+        instant: int | datetime,
+        batch: int | None,
+        text: str,
+    ) -> DataFrame:
+        """A query over running queries at one instant: each of them is the table of its snapshot."""
+        catalog, data = self.catalog, dict(self.data)
+        for name, live in read.items():
+            table = StreamDefinition(name, live.result.schema, SourceCall("memory", (name,)), table=True)
+            catalog, data[name] = catalog.with_definition(table), live.at(instant, batch)
+        query = Query(self, bind(asked, catalog, text, self._ask), self._next_name(), data)
+        result = query.run()
+        return result.at(instant, batch if result.width > 1 else None)
 
-    run: LiveRun
-    name: str
+    def _refuse_running(self, name: str, span: tuple[int, int] | None = None, text: str = "") -> None:
+        if self.running.find(name) is not None:
+            raise (
+                Diagnostic(
+                    "NAME_EXISTS",
+                    f"'{name}' is a running query",
+                    help="choose another name, or stop the query first",
+                )
+                .at(span)
+                .locate(text)
+            )
 
-    @property
-    def result(self) -> Result:
-        """What is final so far."""
-        return self.run.result(self.name)
-
-    def status(self) -> dict[str, Any]:
-        """Epoch, watermark, speed, quarantine, and since when the answer is complete."""
-        return self.run.status()
-
-    @property
-    def complete_from(self) -> int | None:
-        """The instant from which the answer is complete; MIN: from the beginning, None: not known.
-
-        A query that joins a running graph sees the rows from then on; windows must fill before nothing is missing. Rows
-        without a bounded validity (ROWS, UNBOUNDED) never stop to depend on what came before.
-        """
-        plan = next(q.plan for q in self.run.graph.queries() if q.name == self.name)
-        since = self.result.since
-        if since == MIN:
-            return MIN
-        reaches = [properties(n).bounded for n in plan.walk() if isinstance(n, op.Window)]
-        if any(reach is None for reach in reaches):
-            return None
-        return add(since, max((r for r in reaches if r is not None), default=0)) // self.result.width
-
-    def at(self, instant: int | datetime, batch: int | None = None) -> DataFrame:
-        return self.result.at(instant, batch)
-
-    def intervals(self, since: int | datetime | None = None) -> DataFrame:
-        return self.result.intervals(since)
-
-    def changes(self, since: int | datetime | None = None, until: int | datetime | None = None) -> DataFrame:
-        return self.result.changes(since, until)
-
-    def _repr_html_(self) -> str:
-        return self.result._repr_html_()
-
-    def latest(self) -> DataFrame:
-        return self.result.latest()
-
-    def wait(self, seconds: int | None = None) -> bool:
-        """Wait for the end, or some seconds; a failure of the run is raised here."""
-        return self.run.wait(seconds)
-
-    def finish(self) -> None:
-        """Take in what the sources hold now and make every answer final: for sources that have an end."""
-        self.run.finish()
-
-    def stop(self) -> None:
-        """Stop this query. The last one of a graph stops it; starting it again on the same state goes on."""
-        if len(self.run.graph.queries()) > 1:
-            self.run.drop(self.name)
-        else:
-            self.run.stop()
+    def _refuse_reading(self, statement: exp.Expression, text: str) -> None:
+        """A running query can be asked for a snapshot; a query that goes on with it has to say what it computes."""
+        for table in tables_in(statement):
+            if self.running.find(table.name) is not None and self.catalog.find(table.name) is None:
+                raise (
+                    Diagnostic(
+                        "RUNNING_QUERY",
+                        f"'{table.name}' is a running query: it has answers, and is no stream to read from",
+                        help=f"ask for a snapshot (SELECT … FROM {table.name} AS OF t), or make a view of its text and read that",
+                    )
+                    .at(span_of(table.this))
+                    .locate(text)
+                )
 
 
 @dataclass(frozen=True)
@@ -433,6 +419,8 @@ class Query:
     session: Session
     bound: BoundQuery
     name: str
+    data: Mapping[str, Any]
+    """The rows of streams and tables that the program holds itself."""
 
     @cached_property
     def optimized(self) -> tuple[op.Node, tuple[Firing, ...]]:
@@ -473,7 +461,7 @@ class Query:
                 self.plan,
                 self.definitions,
                 self.functions,
-                self.session.data,
+                self.data,
                 progress,
                 boundaries,
             )
@@ -491,25 +479,31 @@ class Query:
     def start(
         self,
         name: str | None = None,
-        epoch: float = 1.0,
+        epoch: float | None = None,
         retention: int | None = None,
         sink: Sink | None = None,
         begin: bool = True,
     ) -> LiveQuery:
-        """Run over live data: an epoch every `epoch` seconds. Answers older than `retention` ticks may be dropped.
+        """Run over live data: an epoch every `epoch` seconds (1). Answers older than `retention` ticks may be dropped.
 
-        On the same state directory, a query of the same name goes on where it stopped. With `begin` False, the graph advances
-        only when it is told to.
+        Queries over the same kind of time run in one graph: the first one decides both, and a later one that asks for others is
+        refused. On the same state directory, a query of the same name goes on where it stopped. With `begin` False, the
+        graph advances only when it is told to.
         """
+        asked = Asked(
+            name or self.stable_name, self.bound.text, self.bound.plan, self.plan, self.bound.domain, self.bound.batches,
+            self.definitions, self.functions, self.data, self.key, () if sink is None else (sink,),
+            self.session.epoch if epoch is None else epoch,
+            self.session.retention if retention is None else retention,
+        )  # fmt: skip
         with self._located():
-            kept = self.session.retention if retention is None else retention
-            return self.session.start(self, name or self.stable_name, epoch, kept, sink, begin)
+            return self.session.start(asked, begin)
 
     def into(self, sink: SourceCall, progress: Progress | None = None) -> Any:
         """Write the changes of the answer to a sink: at once over recorded data, epoch by epoch over live data."""
         target = make_sink(sink.function, sink.arguments)
         if self.is_live:
-            return self.start(epoch=self.session.epoch, sink=target)
+            return self.start(sink=target)
         if target.has(1):
             raise Diagnostic(
                 "SINK_NOT_EMPTY",
@@ -537,7 +531,7 @@ class Query:
                 self.definitions,
                 self.bound.catalog.functions,
                 self.bound.catalog.aggregates,
-                self.session.data,
+                self.data,
                 instants,
                 progress,
             )
@@ -547,7 +541,7 @@ class Query:
 
         def events(plan: op.Node) -> set[int]:
             run = self.session.engine.run(
-                "points", optimize(plan)[0], self.definitions, self.functions, self.session.data
+                "points", optimize(plan)[0], self.definitions, self.functions, self.data
             )
             column = F.unix_micros("c0") if run.time_type == TIMESTAMP else F.col("c0").cast("bigint")
             said = run.signed().select(column.alias("p"), "ts", "te", "n").filter("ts <= p AND p < te")
@@ -574,10 +568,12 @@ class Query:
         parts += ["", "== Physical plan", self.session.engine.explain(self.name, self.plan, self.functions)]
         return "\n".join(parts)
 
-    @property
+    @cached_property
     def functions(self) -> dict[str, Any]:
-        """The user's functions, by name."""
-        return {**self.bound.catalog.functions, **self.bound.catalog.aggregates}
+        """The user's functions that the query calls, by name."""
+        known = {**self.bound.catalog.functions, **self.bound.catalog.aggregates}
+        called = {name for name, _ in user_calls(self.bound.plan, known)}
+        return {name: f for name, f in known.items() if name in called}
 
     @contextmanager
     def _located(self) -> Iterator[None]:
@@ -585,9 +581,7 @@ class Query:
         try:
             yield
         except Diagnostic as diagnostic:
-            raise diagnostic.at(suspect(self.bound.plan, diagnostic.condition)).locate(
-                self.bound.text
-            ) from None
+            raise located(diagnostic, [(self.bound.plan, self.bound.text, self.functions)]) from None
 
 
 def _type(returns: str | Type) -> Type:

@@ -278,7 +278,7 @@ def test_first_and_last_are_by_time() -> None:
 # user-defined functions ----------------------------------------------------------------------------------------
 
 GEOMETRIC = AggregateFunction(
-    "geo", lambda x: (x, 1), lambda p, q: (p[0] * q[0], p[1] + q[1]), lambda p: p[0] ** (1 / p[1]), DOUBLE, 1
+    "geo", lambda x: (x, 1), lambda p, x: (p[0] * x, p[1] + 1), lambda p: p[0] ** (1 / p[1]), DOUBLE, 1
 )
 
 

@@ -51,7 +51,7 @@ def test_merged_segments_stand_for_the_same_state(
                 (e, *v)
                 for e, v in zip(to_rows(out, plan.schema), out.select("ts", "te", "n").rows(), strict=True)
             ]
-            epoch = Epoch(PackedPlan("", b""), 1, number, since, upto, storage, {}, True, False, 1)
+            epoch = Epoch(PackedPlan("", b"", {}), 1, number, since, upto, storage, {}, True, False, 1)
             log = worker._save(epoch, "1@0", 0, log, {**states, WAITING: {}})
             assert len(log.segments) <= 3 * segments.BASE
             named.update(log.segments)

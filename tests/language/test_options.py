@@ -31,4 +31,4 @@ def test_wrong_options_are_told_and_change_nothing(text: str, condition: str, co
     assert caught.value.condition == condition
     assert caught.value.position is not None
     assert caught.value.position.column == column
-    assert (session.epoch, session.retention) == (1.0, None)
+    assert (session.epoch, session.retention) == (None, None)

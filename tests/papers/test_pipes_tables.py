@@ -33,7 +33,7 @@ S2 = [
     ("b", 2, 2), ("b", 3, 2), ("a", 4, 1), ("b", 4, 1), ("c", 4, 1), ("a", 5, 2), ("b", 5, 1), ("a", 6, 1), ("c", 6, 2),
 ]  # fmt: skip
 
-SUM = AggregateFunction("letters", lambda e: (e,), lambda a, b: tuple(sorted(a + b)), "+".join, STRING, 1)
+SUM = AggregateFunction("letters", lambda e: (e,), lambda p, e: tuple(sorted((*p, e))), "+".join, STRING, 1)
 """The sum of letters: a sum does not depend on the order of its parts, so they are written in order."""
 
 

@@ -5,11 +5,12 @@ The paper writes R(S) and R_Sync(S); here the relation of a KEY stream is its na
 
 from __future__ import annotations
 
+from tests.changes import tagged
 from tests.syncsql.world import TOOLS, World
 from tidegate.algebra import operators as op
 from tidegate.algebra.modify import Sync
 from tidegate.algebra.points import points_of
-from tidegate.reference.changes import result_key, tagged
+from tidegate.algebra.properties import result_key
 
 TEMPERATURE = """
 REGISTER SOURCE TemperatureSource(RoomID STRING, Temperature INT, t BIGINT) FROM memory('x') ORDERED BY t;

@@ -14,11 +14,10 @@ from decimal import Decimal
 import duckdb
 import pytest
 
+from tests.changes import applied, tagged
 from tests.syncsql.world import TOOLS, World
+from tidegate.algebra.properties import result_key
 from tidegate.connectors.debezium import decode_lines
-from tidegate.kernels.changes import TaggedKernel
-from tidegate.kernels.rows import from_rows, to_rows
-from tidegate.reference.changes import applied, result_key, tagged
 from tidegate.time import MAX
 
 TABLES = {
@@ -143,21 +142,3 @@ def test_the_streamed_output_rebuilds_the_view(world, truth):
     assert {c.op for c in changes} == {"+", "u", "-"}
     for t, expected in truth.items():
         assert applied(changes, t, key) == expected, t
-
-
-def test_tagged_changes_on_columns_are_those_of_the_definition(world):
-    plan = world.bound(QUERY).plan
-    key = result_key(plan)
-    kernel = TaggedKernel(plan.schema, key)
-    rows = TOOLS.play(plan, world.frames, [MAX])
-    expected = [(c.op, c.row, c.instant) for c in tagged(rows, key)]
-    state, found, since = kernel.initial(), [], -1
-    for upto in (100, 101, 555, MAX):
-        mine = [r for r in rows if since <= r[1] < upto]
-        chunk = from_rows([r[0] for r in mine], plan.schema, [r[1:] for r in mine])
-        state, out = kernel.step(state, [chunk], upto)
-        assert (out["n"] == 1).all()
-        found += list(zip(out["op"], to_rows(out, plan.schema), out["ts"], strict=True))
-        since = upto
-    assert sorted(found, key=repr) == sorted(expected, key=repr)
-    assert [t for _, _, t in found] == [t for _, _, t in expected]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.syncsql.world import World
 from tidegate.algebra.modify import Modify
-from tidegate.reference.changes import result_key
+from tidegate.algebra.properties import result_key
 from tidegate.reference.synchronization import anomalies
 from tidegate.session import connect
 

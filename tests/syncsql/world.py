@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tests.changes import Change, tagged
 from tests.kernels.conftest import Toolbox
+from tidegate.algebra.properties import result_key
 from tidegate.language.binder import BoundQuery, bind
 from tidegate.language.catalog import Catalog, StreamDefinition
 from tidegate.language.dialect import parse
 from tidegate.language.statements import define
 from tidegate.language.syntax import CreateBase, CreateView
-from tidegate.reference.changes import Change, result_key, tagged
 from tidegate.reference.snapshots import Arrivals, Reference, Source, Validity
 from tidegate.time import MAX, MIN
 from tidegate.types import Row

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.changes import tagged
 from tests.kernels.conftest import VALUES, Toolbox
 from tests.windows.test_sequence_kernels import LOOPS, sequences
 from tidegate.algebra.batches import in_batches
 from tidegate.algebra.operators import Istream, Window
 from tidegate.algebra.printing import tree
+from tidegate.algebra.properties import result_key
 from tidegate.algebra.sequences import SessionWindow
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow
 from tidegate.errors import Diagnostic
@@ -22,7 +24,6 @@ from tidegate.language.binder import bind
 from tidegate.language.catalog import Catalog, StreamDefinition
 from tidegate.language.dialect import parse
 from tidegate.language.statements import define
-from tidegate.reference.changes import result_key, tagged
 from tidegate.reference.snapshots import Arrivals, Reference
 from tidegate.time import BATCHES, MAX
 

@@ -1,11 +1,17 @@
-"""Which expression of a plan can have failed, where the failure itself does not say."""
+"""Where a failure happened that does not say so itself: which query, which expression, which of the user's functions."""
 
 from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
 
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
+from tidegate.errors import Diagnostic
 from tidegate.scalars.expressions import span_of
+
+WORKER_DIED = "WORKER_DIED"
+"""A worker's process ended while it worked: by itself, by its memory, or by somebody."""
 
 _SUSPECTS: dict[str, tuple[type[exp.Expression], ...]] = {
     "DIVIDE_BY_ZERO": (exp.Div, exp.IntDiv, exp.Mod),
@@ -17,10 +23,66 @@ _SUSPECTS: dict[str, tuple[type[exp.Expression], ...]] = {
 }
 """Which expressions can have failed with a condition that Spark reports without a place in the query."""
 
+Span = tuple[int, int]
 
-def suspect(plan: op.Node, condition: str) -> tuple[int, int] | None:
+
+def located(diagnostic: Diagnostic, queries: Sequence[tuple[op.Node, str, Collection[str]]]) -> Diagnostic:
+    """The failure with its place in the one query (plan, text, user functions) that it can have happened in."""
+    if diagnostic.text is not None:
+        return diagnostic
+    possible = []
+    for plan, text, functions in queries:
+        span = (
+            diagnostic.span
+            if diagnostic.span is not None
+            else _suspect(plan, diagnostic.condition, functions)
+        )
+        if diagnostic.span is None or len(queries) == 1 or diagnostic.span in _spans(plan):
+            possible.append((span, text))
+    if diagnostic.condition == WORKER_DIED:
+        called = sorted({name for plan, _, functions in queries for name, _ in user_calls(plan, functions)})
+        if called:
+            diagnostic.help = f"it runs the user's {', '.join(called)}: look there for os._exit, native code or too much memory"
+    if len(possible) == 1:
+        ((span, text),) = possible
+        diagnostic.at(span).locate(text)
+    elif diagnostic.span is not None and possible:
+        # The same place in several texts: each of them is one that the failure can have happened in.
+        diagnostic.locate(possible[0][1])
+    return diagnostic
+
+
+def _suspect(plan: op.Node, condition: str, functions: Collection[str]) -> Span | None:
     """Where the only expression stands that can have failed so; None if there are several."""
-    kinds = _SUSPECTS.get(condition, ())
-    expressions = [e for n in plan.walk() if kinds for e in n.held_expressions]
-    found = {span_of(part) for e in expressions for part in e.find_all(*kinds)}
-    return found.pop() if len(found) == 1 else None
+    if condition == WORKER_DIED:
+        spans = {span for _, span in user_calls(plan, functions)}
+    else:
+        kinds = _SUSPECTS.get(condition, ())
+        spans = {span_of(part) for e in _expressions(plan) if kinds for part in e.find_all(*kinds)}
+    return spans.pop() if len(spans) == 1 else None
+
+
+def user_calls(plan: op.Node, functions: Collection[str]) -> Iterator[tuple[str, Span | None]]:
+    """The calls of some of the user's functions, given in lower case: name and place."""
+    for e in _expressions(plan) if functions else ():
+        for call in e.find_all(exp.Expression):
+            if not isinstance(call, exp.Func):
+                continue
+            names = [call.name] if isinstance(call, exp.Anonymous) else type(call).sql_names()
+            yield from ((n.lower(), span_of(call)) for n in names if n.lower() in functions)
+    for a in _aggregations(plan) if functions else ():
+        if a.function.lower() in functions:
+            yield a.function.lower(), a.span
+
+
+def _spans(plan: op.Node) -> set[Span | None]:
+    parts = {span_of(part) for e in _expressions(plan) for part in e.find_all(exp.Expression)}
+    return parts | {a.span for a in _aggregations(plan)}
+
+
+def _expressions(plan: op.Node) -> Iterator[exp.Expression]:
+    return (e for node in plan.walk() for e in node.held_expressions)
+
+
+def _aggregations(plan: op.Node) -> Iterator[op.Aggregation]:
+    return (a for node in plan.walk() if isinstance(node, op.Aggregate) for a in node.aggregations)

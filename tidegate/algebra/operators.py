@@ -281,6 +281,8 @@ class Aggregation:
     where: int | None = None
     parameter: float | int | None = None
     nullable: bool = True
+    span: tuple[int, int] | None = field(default=None, compare=False, repr=False)
+    """Where the call stands in the query's text, for errors."""
 
 
 @dataclass(frozen=True)

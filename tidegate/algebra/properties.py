@@ -362,3 +362,9 @@ TRANSFER: Mapping[type[op.Node], Callable[..., Properties]] = {
     Since: _since,
 }
 """What each operator does to the properties of its inputs."""
+
+
+def result_key(plan: op.Node) -> tuple[int, ...] | None:
+    """The key by which changes of a result are told apart: the smallest that is known; None: there is none."""
+    keys = sorted(properties(plan).keys, key=lambda k: (len(k), sorted(k)))
+    return tuple(sorted(keys[0])) if keys else None

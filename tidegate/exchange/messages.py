@@ -117,3 +117,12 @@ def decode(text: str) -> Message:
     data = json.loads(text)
     found: Message = from_data(_KINDS[data.pop("kind")], data)
     return found
+
+
+MARK = "tidegate failed: "
+"""How the text of an exception begins that carries a message."""
+
+
+def raised(problem: Diagnostic) -> RuntimeError:
+    """A diagnostic of a task that cannot tell it as a message: Spark passes on the text of an exception."""
+    return RuntimeError(MARK + encode(Failed.of(problem)))

@@ -373,7 +373,7 @@ def _overflow(aggregation: Aggregation) -> Diagnostic:
         "ARITHMETIC_OVERFLOW",
         f"{aggregation.function} as '{aggregation.name}' does not fit in {aggregation.type}",
         help="cast the argument to a wider type, such as DECIMAL(38,0) or DOUBLE",
-    )
+    ).at(aggregation.span)
 
 
 def choose(

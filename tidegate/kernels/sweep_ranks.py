@@ -66,8 +66,8 @@ def rank_rows(rows: Frame, orders: Sequence[Order]) -> tuple[Ids, Ids]:
     """The dense rank of each row by the columns, and a row of each rank.
 
     >>> rank, example = rank_rows(pl.DataFrame({"a": ["y", "x", "y"]}), [Order("a")])
-    >>> rank.tolist(), rows_at(example, ["y", "x", "y"])
-    ([1, 0, 1], ['x', 'y'])
+    >>> rank.tolist(), example.tolist()
+    ([1, 0, 1], [1, 0])
     """
     names = [o.column for o in orders]
     order = (
@@ -87,10 +87,6 @@ def rank_rows(rows: Frame, orders: Sequence[Order]) -> tuple[Ids, Ids]:
     rank = np.empty(rows.height, np.int32)
     rank[rows_in_order] = np.cumsum(fresh, dtype=np.int32) - 1
     return rank, rows_in_order[fresh].astype(np.int32)
-
-
-def rows_at(example: Ids, values: Sequence[object]) -> list[object]:
-    return [values[i] for i in example.tolist()]
 
 
 def build_universe(timeline: Timeline, rows: Frame, use: Flags, orders: Sequence[Order]) -> Universe:

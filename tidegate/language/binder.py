@@ -291,10 +291,25 @@ class Binder:
             raise Diagnostic("VIEW_CYCLE", f"view '{view.name}' is defined by itself").at(span)
         inner = Binder(self.catalog, view.text, self.ask, self.time, {}, (*self.views, view.name.lower()))
         try:
-            plan = inner.query(view.query, None)
-        except Diagnostic as diagnostic:
-            raise diagnostic.locate(view.text) from None
+            plan = inner.query(_standing_at(view.query, span), None)
+        except Diagnostic:
+            # What is wrong with the definition itself is shown in its own text.
+            try:
+                plan = inner.query(view.query, None)
+            except Diagnostic as diagnostic:
+                raise diagnostic.locate(view.text) from None
         return _named_plan(plan, _rename(plan.schema, list(view.columns), view.query))
+
+
+def _standing_at(query: exp.Expression, span: tuple[int, int] | None) -> exp.Expression:
+    """A view's query as part of the text that reads it: what fails while it runs is shown where the view is named."""
+    moved = query.copy()
+    for node in moved.walk():
+        if "start" in node.meta:
+            del node.meta["start"], node.meta["end"]
+            if span is not None:
+                node.meta.update(start=span[0], end=span[1] - 1)
+    return moved
 
 
 def _asks_since(ast: exp.Table, schema: Schema) -> bool:

@@ -523,6 +523,9 @@ def parse(text: str) -> list[exp.Expression]:
     except RecursionError:
         raise Diagnostic("SYNTAX_ERROR", "the statement is nested too deeply", text=text) from None
     for statement in statements:
+        if isinstance(statement, syntax.AsOf) and statement.args.get("with_") is not None:
+            # The parser gives WITH to the whole statement; it belongs to the query.
+            statement.args["query"].set("with_", statement.args["with_"].pop())
         if isinstance(statement, exp.Command):
             raise Diagnostic(
                 "SYNTAX_ERROR", "this is not a statement of Tidegate", position_at(text, 0), text

@@ -258,7 +258,15 @@ class SelectBinder(FromBinder):
                 empty or call.function.endswith("_SAMP") or call.function in self.user_aggregates
             )
             aggregation = op.Aggregation(
-                call.function, places, type_, "", call.distinct, condition, call.parameter, nullable
+                call.function,
+                places,
+                type_,
+                "",
+                call.distinct,
+                condition,
+                call.parameter,
+                nullable,
+                span_of(node),
             )
             # named by what it computes, not by the aliases in the text: equal groupings stay equal and are shared
             named = replace(aggregation, name=aggregation_text(aggregation, tuple(fields)))

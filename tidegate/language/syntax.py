@@ -90,7 +90,7 @@ class DescribeDefinition(Statement):
 class AsOf(Statement):
     """`query AS OF t [BATCH i]`: the snapshot at an instant; of its batches the last, or that one."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"query": True, "instant": True, "batch": False}
+    arg_types: ClassVar[dict[str, bool]] = {"query": True, "instant": True, "batch": False, "with_": False}
 
 
 class SetOption(Statement):

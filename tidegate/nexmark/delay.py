@@ -15,7 +15,8 @@ from itertools import pairwise
 from tidegate.nexmark.charts import curves
 from tidegate.nexmark.measurements import Measured
 from tidegate.nexmark.source import register
-from tidegate.session import LiveQuery, Session, connect
+from tidegate.runtime.running import LiveQuery
+from tidegate.session import Session, connect
 from tidegate.time import MIN
 
 Commit = tuple[float, float]

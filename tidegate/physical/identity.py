@@ -22,7 +22,7 @@ from sqlglot import exp
 from tidegate.algebra.operators import Aggregation, Node
 from tidegate.errors import internal
 from tidegate.scalars.expressions import index_of
-from tidegate.scalars.functions import AggregateFunction, ScalarFunction
+from tidegate.scalars.functions import AggregateFunction, ScalarFunction, code_identity
 from tidegate.types import Field, Type
 
 Identity = str
@@ -57,7 +57,7 @@ def content_of(value: Any) -> Any:
     if isinstance(value, exp.Expression):
         return _expression(value)
     if isinstance(value, ScalarFunction | AggregateFunction):
-        return [value.name, str(value.returns), value.arity]
+        return [value.name, str(value.returns), value.arity, code_identity(value)]
     if isinstance(value, Node):
         return [type(value).__name__, *(_field(value, f.name) for f in fields(value) if f.compare)]
     if isinstance(value, Enum):

@@ -8,7 +8,7 @@ before `upto`. It may stand for a whole plan or for a part of one, whose leaves 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -54,7 +54,7 @@ from tidegate.physical import sync_lowering
 from tidegate.physical.flow import Bound, Rows, flow
 from tidegate.physical.identity import Identity, identity_of
 from tidegate.physical.spark_columns import called_names
-from tidegate.scalars.expressions import ref
+from tidegate.scalars.expressions import ref, span_of
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
 from tidegate.time import MAX, MIN
 from tidegate.types import Field, Schema
@@ -163,6 +163,15 @@ class Program:
         """`step_all` of a program with one output."""
         after, (out,) = self.step_all(states, chunks, upto)
         return after, out
+
+
+def call_spans(kernel: Kernel, name: str) -> Iterator[tuple[int, int] | None]:
+    """Where in a query's text a kernel's expressions call a function."""
+    for held in vars(kernel).values():
+        for e in held if isinstance(held, tuple) else (held,):
+            if isinstance(e, exp.Expression):
+                calls = (f for f in e.find_all(exp.Expression) if isinstance(f, exp.Func))
+                yield from (span_of(f) for f in calls if name.lower() in called_names(f))
 
 
 def rows_of_scan(scan: op.Scan) -> Rows:

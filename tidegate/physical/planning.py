@@ -113,6 +113,8 @@ class _Planner:
 
     def _unary(self, node: Node, only: Placed) -> Placed:
         needs = _required(node)
+        if self._would_lose_order(node, only, needs):
+            needs = ()
         region = self.regions.home(only)
         if region is not None:
             columns, left = self.regions.columns(only), self.regions.classes(region)
@@ -131,6 +133,20 @@ class _Planner:
         return self._bind(
             only, keys, region, columns={k: frozenset({c}) for k, c in zip(classes, columns, strict=True)}
         )
+
+    def _would_lose_order(self, node: Node, only: Placed, columns: Sequence[int]) -> bool:
+        """Whether rows are counted in their order of arrival, which a region before the exchange, for the key's sake, would lose."""
+        if only.region is not None or not (isinstance(node, Modify | Window) and not _is_rowwise(node)):
+            return False
+        below: Node = only.node
+        key: list[exp.Expression] = [ref(c) for c in columns]
+        while isinstance(below, Filter | Project | Window):
+            if isinstance(below, Project):
+                key = [composed(e, below.expressions) for e in key]
+                if any(map(self._calls_user, key)):
+                    return True
+            below = below.input
+        return False
 
     def _mapped_by_spark(self, node: Project, only: Placed) -> Placed:
         """Rows leave their region to be mapped by Spark, unless it maps them while it reads them from a source."""
@@ -339,7 +355,13 @@ class _Planner:
             self.regions.add(region, leaf)
             return Placed(node, (), region, columns, leaf)
         if isinstance(node, Project):
-            keys = {k: composed(e, node.expressions) for k, e in keys.items()}
+            composite = {k: composed(e, node.expressions) for k, e in keys.items()}
+            if any(map(self._calls_user, composite.values())):
+                # Only a worker can compute the key: rows are mapped in a region of their own before they are exchanged.
+                leaf = Leaf(self.rooted(placed), node.schema, dict(keys), broadcast, raw=False)
+                self.regions.add(region, leaf)
+                return Placed(node, (), region, columns, leaf)
+            keys = composite
         if isinstance(node, Modify):
             keys = {k: substitute(e, lambda i: ref(node.kept[i])) for k, e in keys.items()}
         if isinstance(node, Sync):

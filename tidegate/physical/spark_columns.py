@@ -189,6 +189,28 @@ class _Rewriter:
             below = Project(below, (*own, *layer.expressions), (*below.schema, *layer.fields))
         return below, final
 
+    def _called(
+        self, below: Node, expressions: Sequence[exp.Expression]
+    ) -> tuple[Node, tuple[exp.Expression, ...]]:
+        """The input with the values of the user's functions as columns: what rows are exchanged by must be one."""
+        calls = [e for e in dict.fromkeys(expressions) if calls_user(e, self._names)]
+        if not calls:
+            return below, tuple(expressions)
+        scalars = {n: f for n, f in self._functions.items() if isinstance(f, ScalarFunction)}
+        typed = [infer(e, below.schema, scalars, self._ask) for e in calls]
+        places = {e: len(below.schema) + i for i, e in enumerate(calls)}
+        own = tuple(ref(i) for i in range(len(below.schema)))
+        fields = tuple(
+            Field(f"computed{places[e]}", t.type, t.nullable) for e, t in zip(calls, typed, strict=True)
+        )
+        extended = Project(below, (*own, *calls), (*below.schema, *fields))
+        return extended, tuple(_replaced(e, places) if e in places else e for e in expressions)
+
+    def _stays(self, part: exp.Expression, width: int) -> bool:
+        """Whether a join condition can be tested as it is, in a kernel, and rows exchanged by it."""
+        by_user = calls_user(part, self._names) and len(_sided(part, width)) == 2
+        return is_supported(part, self._functions) and not by_user
+
     def _filter(self, node: Filter) -> Node:
         if is_supported(node.predicate, self._functions):
             return node
@@ -212,12 +234,12 @@ class _Rewriter:
     def _join(self, node: Join) -> Node:
         width = len(node.left.schema)
         parts = conjuncts(node.predicate)
-        if all(is_supported(p, self._functions) for p in parts):
+        if all(self._stays(p, width) for p in parts):
             return node
         sides: tuple[list[exp.Expression], list[exp.Expression]] = ([], [])
         on_pairs: list[exp.Expression] = []
         for part in parts:
-            if is_supported(part, self._functions):
+            if self._stays(part, width):
                 continue
             for piece in _sided(part, width):
                 side = _side_of(piece, width)
@@ -226,8 +248,8 @@ class _Rewriter:
                 elif piece not in sides[side]:
                     sides[side].append(piece)
         kept = [p for p in parts if p not in on_pairs]
-        left, on_left = self._appended(node.left, sides[0])
-        right, on_right = self._appended(node.right, [shift(e, -width) for e in sides[1]])
+        left, on_left = self._called(*self._appended(node.left, sides[0]))
+        right, on_right = self._called(*self._appended(node.right, [shift(e, -width) for e in sides[1]]))
         wide = len(left.schema)
 
         def moved(e: exp.Expression) -> exp.Expression:
@@ -235,7 +257,7 @@ class _Rewriter:
 
         known = dict(zip(sides[0], on_left, strict=True))
         known |= {e: shift(f, wide) for e, f in zip(sides[1], on_right, strict=True)}
-        predicate = conjoin(self._restated(p, known, moved) for p in kept)
+        predicate = conjoin(moved(p) if self._stays(p, width) else _restated(p, known) for p in kept)
         columns = [*range(width), *(wide + i for i in range(len(node.right.schema)))]
         if node.kind in ("semi", "anti"):
             columns = columns[:width]
@@ -246,22 +268,6 @@ class _Rewriter:
         tested = conjoin(on_pairs)
         assert tested is not None
         return self._unpaired(node, self._filter(Filter(inner, tested)))
-
-    def _restated(
-        self,
-        part: exp.Expression,
-        known: Mapping[exp.Expression, exp.Expression],
-        moved: Callable[[exp.Expression], exp.Expression],
-    ) -> exp.Expression:
-        if part in known:
-            return known[part]
-        if is_supported(part, self._functions):
-            return moved(part)
-        pieces = {piece: known[piece] for piece in part.iter_expressions() if piece in known}
-        return type(part)(
-            this=pieces.get(part.this, part.this).copy(),
-            expression=pieces.get(part.expression, part.expression).copy(),
-        )
 
     def _unpaired(self, node: Join, inner: Node) -> Node:
         """A join of any kind from the pairs that satisfy its condition."""
@@ -304,6 +310,13 @@ def _sided(part: exp.Expression, width: int) -> list[exp.Expression]:
         if {_side_of(b, width) for b in both} == {0, 1} and all(references(b) for b in both):
             return both
     return [part]
+
+
+def _restated(part: exp.Expression, known: Mapping[exp.Expression, exp.Expression]) -> exp.Expression:
+    """A condition whose value, or the values of whose two sides, are columns."""
+    if part in known:
+        return known[part]
+    return type(part)(this=known[part.this].copy(), expression=known[part.expression].copy())
 
 
 def _side_of(e: exp.Expression, width: int) -> int | None:

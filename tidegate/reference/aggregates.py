@@ -55,10 +55,9 @@ def aggregate(
             values[tuple(row[i] for i in aggregation.arguments)] += n
     name = aggregation.function
     if name not in _BUILT_IN:
-        function = (user or {})[name.lower()]
         if aggregation.distinct:
             values = Counter(dict.fromkeys(values, 1))
-        return _user_defined(function, values)
+        return _user_defined((user or {})[name.lower()], values, aggregation)
     ignored = (-1,) if name in ("ARG_MIN", "ARG_MAX") else range(len(aggregation.arguments))
     values = Counter({v: n for v, n in values.items() if all(v[i] is not None for i in ignored)})
     if aggregation.distinct:
@@ -68,19 +67,14 @@ def aggregate(
     return _BUILT_IN[name](values, aggregation) if values else None
 
 
-def _user_defined(function: AggregateFunction, values: Counter[Row]) -> Value:
+def _user_defined(function: AggregateFunction, values: Counter[Row], aggregation: Aggregation) -> Value:
+    """The rows merged one by one, in ascending order of their arguments."""
+    if not values:
+        return None
     try:
-        partial: Value = None
-        first = True
-        for arguments in sorted(values, key=row_key):
-            for _ in range(values[arguments]):
-                one = function.init(*arguments)
-                partial, first = (one if first else function.merge(partial, one)), False
-        return None if first else function.evaluate(partial)
-    except Exception as error:
-        raise Diagnostic(
-            "USER_FUNCTION_FAILED", f"aggregate '{function.name}' failed: {type(error).__name__}: {error}"
-        ) from error
+        return function.evaluated(function.folded(sorted(values.items(), key=lambda v: row_key(v[0]))))
+    except Diagnostic as diagnostic:
+        raise diagnostic.at(aggregation.span) from diagnostic.__cause__
 
 
 def _numbers(values: Counter[Row]) -> list[tuple[Any, int]]:

@@ -18,7 +18,7 @@ from tidegate.errors import internal
 from tidegate.language.catalog import StreamDefinition
 from tidegate.physical.printing import describe
 from tidegate.physical.spark_columns import outsource
-from tidegate.runtime.graph import LiveGraph
+from tidegate.runtime.graph import Joining, LiveGraph
 from tidegate.runtime.jobs import Progress, physical, planned, source_names
 from tidegate.runtime.ledger import Ledger
 from tidegate.runtime.live import LiveRun
@@ -127,17 +127,12 @@ class Engine:
             definitions,
             functions,
             partitions or self.partitions,
-            {n: rows for n, rows in (data or {}).items() if n in definitions and definitions[n].table},
             retention=retention,
         )
         run = LiveRun(live, every)
-        fresh = live.ledger.latest.epoch == 0
+        joining = Joining(definitions, functions or {}, data or {})
         for name, plan in queries.items():
-            run.add(name, plan, (sinks or {}).get(name, ()))
-        for name, rows in (data or {}).items():
-            if fresh and name in definitions and not definitions[name].table:
-                if definitions[name].source.function == "memory" and not live.storage.names(f"inbox/{name}"):
-                    run.push(name, rows)
+            run.add(name, plan, (sinks or {}).get(name, ()), joining)
         if begin:
             run.start()
         return run

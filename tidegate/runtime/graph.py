@@ -20,6 +20,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
+from tidegate.algebra.failures import user_calls
 from tidegate.algebra.modify import Sync
 from tidegate.algebra.operators import Node
 from tidegate.algebra.synchronization import counted
@@ -34,11 +35,13 @@ from tidegate.physical.planning import plan_query
 from tidegate.physical.printing import describe
 from tidegate.physical.spark_columns import outsource
 from tidegate.runtime.faults import reach
+from tidegate.runtime.figures import Figures
 from tidegate.runtime.jobs import Job, Physical, physical, plan_beside, source_names
 from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest, SourceProgress, after
 from tidegate.runtime.merging import FILES, merged
 from tidegate.runtime.repartition import repartition
 from tidegate.runtime.results import Result
+from tidegate.scalars.functions import code_identity
 from tidegate.spark.context import cores
 from tidegate.spark.typing import ask_spark
 from tidegate.storage import Storage
@@ -100,6 +103,18 @@ class _Pace:
                 self.points[query.name] = counts
 
 
+@dataclass(frozen=True)
+class Joining:
+    """What a query brings along when it joins a graph."""
+
+    definitions: Mapping[str, StreamDefinition] = field(default_factory=dict)
+    functions: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """Rows of tables, and first rows of `memory` streams."""
+    key: tuple[int, ...] | None = None
+    """Of a STREAMED query, the columns that tell its rows apart."""
+
+
 class LiveGraph:
     """Queries over live sources, on one storage. All methods may be called from any thread."""
 
@@ -135,30 +150,36 @@ class LiveGraph:
         """Who kept state in the last epoch, and in which wave."""
         self.lock = threading.RLock()
         self._pace = _Pace()
+        self._publish()
 
     # Queries.
 
-    def add(self, name: str, plan: Node, sinks: Sequence[Sink] = ()) -> Query:
-        """Add a query between two epochs; one that the storage knows continues where it stopped."""
+    def add(self, name: str, plan: Node, sinks: Sequence[Sink] = (), joining: Joining | None = None) -> Query:
+        """Add a query between two epochs; one that the storage knows continues where it stopped.
+
+        Everything is checked before anything is registered: a query that is refused leaves the graph as it was.
+        """
+        joining = joining or Joining()
         with self.lock:
             if name in self._queries:
                 raise Diagnostic("NAME_EXISTS", f"a query '{name}' is running already", help="drop it first")
+            definitions, functions = self._united(joining)
             for source in sorted(source_names({name: plan})):
-                if source not in self.definitions:
+                if source not in definitions:
                     raise Diagnostic(
                         "UNKNOWN_STREAM",
                         f"there is no stream '{source}'",
-                        help=did_you_mean(source, list(self.definitions), "streams"),
+                        help=did_you_mean(source, list(definitions), "streams"),
                     )
-            plan = outsource(plan, self.functions, ask_spark(lambda: self.spark))
+            plan = outsource(plan, functions, ask_spark(lambda: self.spark))
             known = self.ledger.latest.queries.get(name)
             others = united(q.physical for q in self._queries.values())
             if known is None:
-                mine = plan_beside(others, name, plan, self.functions, Birth(self.ledger.latest.epoch))
+                mine = plan_beside(others, name, plan, functions, Birth(self.ledger.latest.epoch))
                 (birth,) = {i.birth for i in mine.inputs.values()}
                 known = KnownQuery(birth, self._complete_from(plan), mine.answers[name])
             else:
-                mine = plan_query(name, plan, self.functions, known.birth)
+                mine = plan_query(name, plan, functions, known.birth)
             if mine.answers[name] != known.answer:
                 raise Diagnostic(
                     "QUERY_CHANGED",
@@ -166,9 +187,37 @@ class LiveGraph:
                     help="drop that query, or choose another name or state directory",
                 )
             query = Query(name, plan, mine, known, tuple(sinks))
-            self._queries[name] = query
+            self.definitions, self.functions = definitions, functions
+            self.tables |= {
+                n: r for n, r in joining.data.items() if n in definitions and definitions[n].table
+            }
+            if joining.key is not None:
+                self.keys = {**self.keys, name: joining.key}
+            self._queries = {**self._queries, name: query}
             self._physical = None
+            self._publish()
             return query
+
+    def _united(self, joining: Joining) -> tuple[dict[str, StreamDefinition], dict[str, Any]]:
+        """The graph's streams and functions with those of a query; what running queries use stays what it is."""
+        plans = {q.name: q.plan for q in self._queries.values()}
+        read = source_names(plans)
+        for name, definition in joining.definitions.items():
+            if name in read and self.definitions[name] != definition:
+                raise Diagnostic(
+                    "STREAM_CHANGED",
+                    f"'{name}' is not the stream that running queries read under this name",
+                    help="stop them first, or give the new stream a name of its own",
+                )
+        called = {n for plan in plans.values() for n, _ in user_calls(plan, joining.functions)}
+        for name in sorted(called & set(self.functions)):
+            if code_identity(self.functions[name]) != code_identity(joining.functions[name]):
+                raise Diagnostic(
+                    "FUNCTION_CHANGED",
+                    f"'{name}' is not the function that running queries call by this name",
+                    help="stop them first, or give the new function a name of its own",
+                )
+        return {**self.definitions, **joining.definitions}, {**self.functions, **joining.functions}
 
     def _complete_from(self, plan: Node) -> int:
         """A new query sees the rows that come from now on: those at or before the newest one seen may be missing."""
@@ -181,12 +230,12 @@ class LiveGraph:
         """Stop a query after the current epoch; its results stay readable."""
         with self.lock:
             self._query(name)
-            del self._queries[name]
+            self._queries = {n: q for n, q in self._queries.items() if n != name}
             self._physical = None
+            self._publish()
 
     def queries(self) -> list[Query]:
-        with self.lock:
-            return list(self._queries.values())
+        return list(self._queries.values())
 
     def missing(self) -> list[str]:
         """The queries that the storage knows and that were not added again."""
@@ -221,9 +270,8 @@ class LiveGraph:
 
     def streams(self) -> list[str]:
         """The streams that the queries read, without tables."""
-        with self.lock:
-            names = source_names({q.name: q.plan for q in self._queries.values()})
-            return sorted(n for n in names if not self.definitions[n].table)
+        definitions, names = self.definitions, source_names({q.name: q.plan for q in self.queries()})
+        return sorted(n for n in names if not definitions[n].table)
 
     def describe(self) -> str:
         return describe(self._ready().plan, self.functions)
@@ -289,6 +337,7 @@ class LiveGraph:
             self._pace.tasks = messages
             self._pace.pass_points(self._queries.values(), self._instant(before.upto), self._instant(upto))
             self._pace.epochs = [*self._pace.epochs[-99:], (started, now, sum(s[1] for s in seen.values()))]
+            self._publish()
             self.deliver()
             self._tidy()
             return manifest
@@ -440,38 +489,15 @@ class LiveGraph:
 
     # Figures.
 
-    def status(self) -> dict[str, Any]:
-        """Where the graph is: epoch, watermark, speed, what was refused, and each source's progress."""
-        with self.lock:
-            manifest = self.ledger.latest
-            recent = self._pace.epochs[-20:]
-            rows = sum(e[2] for e in recent)
-            span = recent[-1][1] - recent[0][0] if recent else 0.0
-            newest = max((s.newest for s in manifest.sources.values()), default=MIN)
-            return {
-                "epoch": manifest.epoch,
-                "watermark": None if manifest.upto == MIN else self._instant(manifest.upto),
-                "finished": manifest.finished,
-                "rows_per_second": rows / span if span > 0 else 0.0,
-                "epoch_seconds": [round(e[1] - e[0], 4) for e in recent],
-                "lag": self._instant(newest) - self._instant(manifest.upto)
-                if MIN not in (newest, manifest.upto) and not manifest.finished
-                else None,
-                "sources": {
-                    n: {"newest": self._instant(s.newest), "rows": s.rows, "quarantine": dict(s.refused)}
-                    for n, s in manifest.sources.items()
-                },
-                "queries": {
-                    q.name: {"since": None if q.since == MIN else self._instant(q.since), **self._points(q)}
-                    for q in self._queries.values()
-                },
-            }
+    def _publish(self) -> None:
+        since = {q.name: q.since for q in self._queries.values()}
+        self._figures = Figures(
+            self.ledger.latest, tuple(self._pace.epochs[-20:]), since, dict(self._pace.points), self.width
+        )
 
-    def _points(self, query: Query) -> dict[str, Any]:
-        if query.name not in self._pace.points:
-            return {}
-        passed = self._pace.points[query.name]
-        return {"points": None if passed is None else {"full": passed[0], "partial": passed[1]}}
+    def status(self) -> dict[str, Any]:
+        """Where the graph was after its last epoch; never waits for the one that runs."""
+        return self._figures.status()
 
     def _instant(self, tick: int) -> int:
         return tick if tick in (MIN, MAX) else tick // self.width

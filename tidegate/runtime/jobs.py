@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
+from tidegate.algebra.failures import WORKER_DIED
 from tidegate.algebra.operators import Node, Scan
 from tidegate.errors import Diagnostic
 from tidegate.exchange.lanes import (
@@ -23,7 +24,7 @@ from tidegate.exchange.lanes import (
     one_row,
     tick,
 )
-from tidegate.exchange.messages import Failed, Log, Message, decode
+from tidegate.exchange.messages import MARK, Failed, Log, Message, decode
 from tidegate.kernels.modify import ModifyKernel
 from tidegate.physical.identity import identity_of
 from tidegate.physical.plan import Birth, Plan, SourceRows, united
@@ -226,8 +227,10 @@ def collected(frame: DataFrame) -> list[Message]:
     """The messages of all tasks; what one of them failed with is raised here."""
     try:
         messages = [decode(row[0]) for row in frame.collect()]
-    except PySparkException as problem:
-        found = _of_spark(problem)
+    except Exception as problem:
+        found = _of_task(str(problem))
+        if found is None and isinstance(problem, PySparkException):
+            found = _of_spark(problem)
         if found is None:
             raise
         raise found from problem
@@ -237,9 +240,20 @@ def collected(frame: DataFrame) -> list[Message]:
     return messages
 
 
+def _of_task(text: str) -> Diagnostic | None:
+    """What a task could not tell as a message, and so raised: see `exchange.messages.raised`."""
+    _, marked, rest = text.partition(MARK)
+    if not marked:
+        return None
+    message = decode(rest.split("\n", 1)[0])
+    return message.diagnostic() if isinstance(message, Failed) else None
+
+
 def _of_spark(problem: PySparkException) -> Diagnostic | None:
-    """Spark's own complaint about a value as a diagnostic."""
+    """Spark's own complaint about a value, or about a worker, as a diagnostic."""
     text, condition = str(problem), problem.getCondition()
+    if "Python worker exited unexpectedly" in text:
+        return Diagnostic(WORKER_DIED, "a worker's process ended while it ran the query")
     if condition is None or "Traceback" in text:
         return None
     message = (

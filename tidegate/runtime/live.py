@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from pyspark.sql.streaming.query import StreamingQuery
@@ -22,7 +23,9 @@ from tidegate.algebra.operators import Node
 from tidegate.connectors.sinks import Sink
 from tidegate.connectors.sources import RawStream, arrow_rows, read_live
 from tidegate.errors import Diagnostic
-from tidegate.runtime.graph import Batch, LiveGraph, Query, combine
+from tidegate.language.catalog import StreamDefinition
+from tidegate.runtime.graph import Batch, Joining, LiveGraph, Query, combine
+from tidegate.runtime.jobs import source_names
 from tidegate.runtime.results import Result
 
 _HEARTBEAT = -1
@@ -43,6 +46,8 @@ class LiveRun:
         self._stopping = False
         self._life = threading.RLock()
         self._waiting: threading.Timer | None = None
+        self.failure: Diagnostic | None = None
+        """What ended the run, if it has a name."""
 
     # Life.
 
@@ -87,7 +92,7 @@ class LiveRun:
         stream = self._stream
         assert stream is not None
         try:
-            stream.awaitTermination()
+            self._await(stream, None)
         finally:
             self._stream = None
 
@@ -121,21 +126,61 @@ class LiveRun:
             return False
         if self._stream is None:
             return True
-        ended = self._stream.awaitTermination(seconds)
-        return ended is not False
+        return self._await(self._stream, seconds)
+
+    def _await(self, stream: StreamingQuery, seconds: int | None) -> bool:
+        try:
+            return stream.awaitTermination(seconds) is not False
+        except StreamingQueryException:
+            if self.failure is None:
+                raise
+            raise self.failure from None
 
     # Queries.
 
-    def add(self, name: str, plan: Node, sinks: Sequence[Sink] = ()) -> Query:
-        """Add a query between two epochs. A source that is not read yet is joined to the stream."""
+    def add(self, name: str, plan: Node, sinks: Sequence[Sink] = (), joining: Joining | None = None) -> Query:
+        """Add a query between two epochs. A source that is not read yet is joined to the stream.
+
+        What can be refused (rows that do not fit, a source that cannot be read) is tried before the query counts.
+        """
+        joining = joining or Joining()
         with self._life:
-            query = self.graph.add(name, plan, sinks)
-            if self._waiting is not None:
-                self.begin()
-            elif self._stream is not None and not set(self.graph.streams()) <= set(self._reading):
-                self.stop()
-                self.start()
+            read = source_names({name: plan}) - set(self.graph.streams())
+            fresh = [d for n, d in joining.definitions.items() if n in read and not d.table]
+            rows = {
+                d.name: self._encoded(d, joining.data[d.name]) for d in fresh if self._is_new(d, joining.data)
+            }
+            for definition in fresh:
+                self._source(definition)
+            query = self.graph.add(name, plan, sinks, joining)
+            runs = self._stream is not None
+            try:
+                for stream, encoded in rows.items():
+                    self._publish(stream, encoded)
+                self._join()
+            except BaseException:
+                self.graph.drop(name)
+                if runs and self._stream is None:
+                    self.start()
+                raise
             return query
+
+    def _join(self) -> None:
+        """Read what the queries read: begin, or begin again if there is a source more."""
+        if self._waiting is not None:
+            self.begin()
+        elif self._stream is not None and not set(self.graph.streams()) <= set(self._reading):
+            self.stop()
+            self.start()
+
+    def _is_new(self, definition: StreamDefinition, data: Mapping[str, Any]) -> bool:
+        """Whether the first rows of a `memory` stream are still to be handed in: nothing was read of it, and nothing waits."""
+        return (
+            definition.source.function == "memory"
+            and data.get(definition.name) is not None
+            and definition.name not in self.graph.ledger.latest.sources
+            and not self.graph.storage.names(f"inbox/{definition.name}")
+        )
 
     def drop(self, name: str) -> None:
         self.graph.drop(name)
@@ -149,7 +194,7 @@ class LiveRun:
         return {
             **self.graph.status(),
             "running": self.is_active,
-            "failure": None if failure is None else str(failure),
+            "failure": None if failure is None else str(self.failure or failure),
         }
 
     def push(self, name: str, rows: Any) -> None:
@@ -159,19 +204,24 @@ class LiveRun:
             raise Diagnostic(
                 "NOT_MEMORY", f"'{name}' reads from {definition.source.function}; rows cannot be handed in"
             )
+        self._publish(name, self._encoded(definition, rows))
+
+    def _encoded(self, definition: StreamDefinition, rows: Any) -> bytes:
         sink = pa.BufferOutputStream()
         pq.write_table(arrow_rows(definition, rows), sink)
-        file = f"inbox/{name}/{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.parquet"
-        self.graph.storage.publish(file, sink.getvalue().to_pybytes())
+        return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+    def _publish(self, name: str, rows: bytes) -> None:
+        self.graph.storage.publish(f"inbox/{name}/{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.parquet", rows)
 
     # The stream.
 
     def _launch(self, **trigger: Any) -> None:
         if self._stream is not None:
             raise Diagnostic("RUNNING", "the graph is running already")
-        self._stopping = False
+        self._stopping, self.failure = False, None
         names = self.graph.streams()
-        streams = [self._source(n) for n in names]
+        streams = [self._source(self.graph.definitions[n]) for n in names]
         heartbeat = (
             self._spark.readStream.name("heartbeat")
             .format("rate-micro-batch")
@@ -204,14 +254,17 @@ class LiveRun:
             if self._stopping:
                 raise RuntimeError("the run is being stopped")
             batch = None if layout is None else Batch(frame, layout.tags, layout.shapes)
-            self.graph.epoch(batch, number)
+            try:
+                self.graph.epoch(batch, number)
+            except Diagnostic as diagnostic:
+                self.failure = diagnostic
+                raise
 
-    def _source(self, name: str) -> RawStream:
-        definition = self.graph.definitions[name]
+    def _source(self, definition: StreamDefinition) -> RawStream:
         inbox = None
         if definition.source.function == "memory":
-            inbox = self.graph.storage.path(f"inbox/{name}")
-            self.graph.storage.make_folder(f"inbox/{name}")
+            inbox = self.graph.storage.path(f"inbox/{definition.name}")
+            self.graph.storage.make_folder(f"inbox/{definition.name}")
         return read_live(self._spark, definition, inbox)
 
 

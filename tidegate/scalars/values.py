@@ -9,7 +9,7 @@ from tidegate.errors import Diagnostic
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.functions import ScalarFunction
 from tidegate.scalars.registry import Function, Resolved, Scalar
-from tidegate.types import TIMESTAMP, Row, Value, normalize
+from tidegate.types import TIMESTAMP, Row, Value
 
 
 def _column(node: Resolved, args: Sequence[Scalar]) -> Scalar:
@@ -32,18 +32,13 @@ def _constant(node: Resolved, args: Sequence[Scalar]) -> Scalar:
 def _user(node: Resolved, args: Sequence[Scalar]) -> Scalar:
     function: ScalarFunction = node.detail
     span = span_of(node.node)
-    floating = node.type.name in ("FLOAT", "DOUBLE")
 
     def run(row: Row) -> Value:
         values = [a(row) for a in args]
         try:
-            result = function.call(*values)
-        except Exception as problem:
-            message = f"{function.name} raised {type(problem).__name__}: {problem}"
-            raise Diagnostic("USER_FUNCTION_FAILED", message).at(span) from problem
-        if isinstance(result, (list, dict)):
-            return normalize(result)
-        return float(result) if floating and isinstance(result, int) else result
+            return function(*values)
+        except Diagnostic as diagnostic:
+            raise diagnostic.at(span) from diagnostic.__cause__
 
     return run
 

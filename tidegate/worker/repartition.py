@@ -37,7 +37,7 @@ from tidegate.physical.plan import Input
 from tidegate.storage import Storage
 from tidegate.worker import segments
 from tidegate.worker.segments import WAITING, States
-from tidegate.worker.tasks import PackedPlan, place_name, segments_in, unpack
+from tidegate.worker.tasks import PackedPlan, failures_raised, place_name, segments_in, unpack
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,10 @@ class MoveTask:
         self.cut = cut
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for partition in batch.column(0).to_pylist():
-                yield from told(list(self._moved(partition)), None)
+        with failures_raised():
+            for batch in batches:
+                for partition in batch.column(0).to_pylist():
+                    yield from told(list(self._moved(partition)), None)
 
     def _moved(self, partition: int) -> Iterator[Moved]:
         cut = self.cut

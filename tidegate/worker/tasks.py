@@ -10,7 +10,8 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +22,7 @@ from pyspark import TaskContext, cloudpickle
 
 from tidegate.errors import Diagnostic
 from tidegate.exchange.lanes import Boundary, Lane
-from tidegate.exchange.messages import Failed, Log, Message, Quarantined, Refused, WaveReport
+from tidegate.exchange.messages import Failed, Log, Message, Quarantined, Refused, WaveReport, raised
 from tidegate.exchange.tagged_rows import (
     Sender,
     by_lane,
@@ -35,7 +36,7 @@ from tidegate.exchange.tagged_rows import (
 )
 from tidegate.kernels.modify import ModifyKernel, anomalies_of
 from tidegate.kernels.rows import Frame, Table
-from tidegate.physical.lowering import Program
+from tidegate.physical.lowering import Program, call_spans
 from tidegate.physical.plan import OperatorRows, SourceRows
 from tidegate.storage import Storage
 from tidegate.worker import segments
@@ -74,6 +75,7 @@ class PackedPlan:
 
     identity: str
     data: bytes
+    functions: Mapping[str, bytes]
 
 
 @dataclass(frozen=True)
@@ -113,8 +115,25 @@ def segments_in(logs: Mapping[str, Log], partition: int) -> list[str]:
 
 
 def pack(plan: WorkerPlan) -> PackedPlan:
+    """The plan as bytes, with the user's functions by themselves: they are named where they cannot be sent."""
+    functions = {name: _sent(plan, name, cloudpickle.dumps, f) for name, f in plan.functions.items()}
     data: bytes = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
-    return PackedPlan(hashlib.blake2b(data, digest_size=12).hexdigest(), data)
+    return PackedPlan(hashlib.blake2b(data, digest_size=12).hexdigest(), data, functions)
+
+
+def _sent(plan: WorkerPlan | None, name: str, step: Callable[[Any], Any], function: Any) -> Any:
+    """A user's function on its way to a worker: pickled, or restored there."""
+    try:
+        return step(function)
+    except Exception as problem:
+        programs = () if plan is None else plan.programs.values()
+        kernels = (o.kernel for program in programs for o in program.operators)
+        calls = (span for kernel in kernels for span in call_spans(kernel, name))
+        raise Diagnostic(
+            "USER_FUNCTION_NOT_SENT",
+            f"{name} cannot be sent to the workers: {type(problem).__name__}: {' '.join(str(problem).split())}",
+            help="what it captures (locks, connections, open files) must be made inside the function, or belong to a module",
+        ).at(next(calls, None)) from problem
 
 
 _plans: FairCache[WorkerPlan] = FairCache(PLANS)
@@ -123,7 +142,12 @@ _plans: FairCache[WorkerPlan] = FairCache(PLANS)
 def unpack(packed: PackedPlan) -> WorkerPlan:
     found = _plans.get("", packed.identity)
     if found is None:
-        found = cloudpickle.loads(packed.data)
+        try:
+            found = cloudpickle.loads(packed.data)
+        except Exception:
+            for name, function in packed.functions.items():
+                _sent(None, name, cloudpickle.loads, function)
+            raise
         assert isinstance(found, WorkerPlan)
         _plans.put("", packed.identity, found, len(packed.data))
     return found
@@ -138,9 +162,11 @@ class WaveTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         partition = _partition()
-        if self.reading is None:
-            return run_wave(self.epoch, partition, batches)
-        return self._on_splits(self.reading, partition, batches)
+        with failures_raised():
+            if self.reading is None:
+                yield from run_wave(self.epoch, partition, batches)
+            else:
+                yield from self._on_splits(self.reading, partition, batches)
 
     def _on_splits(
         self, reading: Reading, partition: int, batches: Iterable[pa.RecordBatch]
@@ -164,6 +190,10 @@ class ReadTask:
         self.reading = reading
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with failures_raised():
+            yield from self._read(batches)
+
+    def _read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan = unpack(self.epoch.plan)
         boundary = plan.boundaries[self.epoch.wave - 1]
         partition = _partition()
@@ -172,6 +202,15 @@ class ReadTask:
                 found = read_split(self.reading, number, plan.lanes, self.epoch.partitions)
                 for lane, rows, places in found:
                     yield from sent(rows, places, lane, boundary, self.epoch.sender(partition))
+
+
+@contextmanager
+def failures_raised() -> Iterator[None]:
+    """Diagnostics before or beside a wave's own work reach the driver as the text of an exception."""
+    try:
+        yield
+    except Diagnostic as problem:
+        raise raised(problem) from problem
 
 
 def _partition() -> int:

@@ -1,4 +1,4 @@
-"""Answers as tagged streams (SPEC section 2): +<row>t, u<row>t, -<key>t against a relation, and back.
+"""The meaning of STREAMED answers: answers as tagged streams (SPEC section 2): +<row>t, u<row>t, -<key>t against a relation, and back.
 
 `SELECT STREAMED` says what changed at each instant: an update where the key of the result tells that a row took the place of
 another, otherwise a deletion, then an insertion. Applied in order to an empty table, the changes give every snapshot.
@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tidegate import time
-from tidegate.algebra import operators as op
-from tidegate.algebra.properties import properties
 from tidegate.errors import internal
 from tidegate.reference.aggregates import Bag, row_key
 from tidegate.types import Row
@@ -38,12 +36,6 @@ class Change:
         if self.op == "-" and self.key:
             shown = tuple(self.row[i] for i in self.key)
         return f"{self.op}<{', '.join('NULL' if v is None else str(v) for v in shown)}>{self.instant}"
-
-
-def result_key(plan: op.Node) -> tuple[int, ...] | None:
-    """The key by which changes of a result are told apart: the smallest that is known; None: there is none."""
-    keys = sorted(properties(plan).keys, key=lambda k: (len(k), sorted(k)))
-    return tuple(sorted(keys[0])) if keys else None
 
 
 def tagged(rows: Iterable[PhysicalRow], key: Sequence[int] | None = None) -> list[Change]:

@@ -1,0 +1,234 @@
+"""The queries that run in a session: started whole or not at all, found by name, asked for what is final.
+
+Queries of one kind of time run in one graph. The first of them decides how often its epochs begin and how long answers are kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from tidegate.algebra import operators as op
+from tidegate.algebra.failures import located
+from tidegate.algebra.properties import properties
+from tidegate.connectors.sinks import Sink
+from tidegate.errors import Diagnostic
+from tidegate.language.catalog import StreamDefinition
+from tidegate.runtime.engine import Engine
+from tidegate.runtime.graph import Joining
+from tidegate.runtime.live import LiveRun
+from tidegate.runtime.results import Result
+from tidegate.time import BATCHES, MIN, add, to_ticks
+from tidegate.types import BIGINT, Type
+
+EPOCH = 1.0
+"""Seconds from one epoch to the next, where nobody says otherwise."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A query that is to run, and what it is to run with; `epoch` and `retention` are None where nobody said them."""
+
+    name: str
+    text: str
+    written: op.Node
+    """The plan as it was written, whose expressions know their places in the text."""
+    plan: op.Node
+    domain: Type | None
+    batches: bool
+    definitions: Mapping[str, StreamDefinition]
+    functions: Mapping[str, Any]
+    data: Mapping[str, Any]
+    key: tuple[int, ...] | None = None
+    sinks: tuple[Sink, ...] = ()
+    epoch: float | None = None
+    retention: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """The graph that the query belongs to."""
+        kind = "integers" if self.domain == BIGINT else "timestamps"
+        return f"{kind}-in-batches" if self.batches else kind
+
+    @property
+    def kept(self) -> int | None:
+        """How long answers are to be kept, in the graph's ticks."""
+        return self.retention * BATCHES if self.batches and self.retention is not None else self.retention
+
+
+class Running:
+    """The graphs of a session and the queries in them."""
+
+    def __init__(self, engine: Callable[[], Engine], partitions: int | None) -> None:
+        self._engine, self._partitions = engine, partitions
+        # Replaced, never changed: whoever reads them needs no lock.
+        self._runs: Mapping[str, LiveRun] = {}
+        self._asked: Mapping[str, Asked] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the running queries."""
+        return [a.name for a in self._asked.values()]
+
+    def find(self, name: str) -> LiveQuery | None:
+        """The running query of a name, without regard to case."""
+        asked = self._asked.get(name.lower())
+        return None if asked is None else LiveQuery(self._runs[asked.kind], asked.name, self)
+
+    def same(self, plan: op.Node, instant: int | datetime) -> LiveQuery | None:
+        """A running query that means the same and whose answer at an instant is complete, or will be."""
+        ticks = to_ticks(instant) if isinstance(instant, datetime) else instant
+        for asked in self._asked.values():
+            query = self.find(asked.name) if asked.written == plan else None
+            if query is not None and (since := query.complete_from) is not None and since <= ticks:
+                return query
+        return None
+
+    def start(self, asked: Asked, begin: bool) -> LiveQuery:
+        """Add a query to the graph of its kind of time, or begin one. What is refused leaves nothing behind."""
+        with self._lock:
+            if asked.name.lower() in self._asked:
+                raise Diagnostic(
+                    "NAME_EXISTS", f"a query '{asked.name}' is running already", help="drop it first"
+                )
+            known = self._runs.get(asked.kind)
+            run = known or self._engine().start(
+                {},
+                {},
+                every=EPOCH if asked.epoch is None else asked.epoch,
+                graph=asked.kind,
+                retention=asked.kept,
+                partitions=self._partitions,
+                begin=False,
+            )
+            _check_pace(run, asked)
+            joining = Joining(asked.definitions, asked.functions, asked.data, asked.key)
+            run.add(asked.name, asked.plan, asked.sinks, joining)
+            if known is None and begin:
+                run.begin()
+            self._runs = {**self._runs, asked.kind: run}
+            self._asked = {**self._asked, asked.name.lower(): asked}
+            return LiveQuery(run, asked.name, self)
+
+    def push(self, name: str, rows: Any) -> None:
+        """Hand rows to every graph that reads a stream."""
+        for run in self._runs.values():
+            if name in run.graph.definitions:
+                run.push(name, rows)
+
+    def stop(self, run: LiveRun, name: str) -> None:
+        """Stop a query; with the last one its graph stops."""
+        with self._lock:
+            if len(run.graph.queries()) > 1:
+                run.drop(name)
+            else:
+                run.stop()
+            self._asked = {n: a for n, a in self._asked.items() if n != name.lower()}
+            if not any(self._runs[a.kind] is run for a in self._asked.values()):
+                self._runs = {kind: r for kind, r in self._runs.items() if r is not run}
+
+    def close(self) -> None:
+        with self._lock:
+            for run in self._runs.values():
+                run.stop()
+            self._runs, self._asked = {}, {}
+
+    def failure(self, run: LiveRun) -> Diagnostic | None:
+        """Why a graph has failed, with its place in the query that it happened in."""
+        if run.failure is None:
+            return None
+        return located(
+            run.failure,
+            [(a.written, a.text, a.functions) for a in self._asked.values() if self._runs[a.kind] is run],
+        )
+
+
+def _check_pace(run: LiveRun, asked: Asked) -> None:
+    """A graph has one pace: what a later query asks for must be what it runs with."""
+    if asked.epoch is not None and asked.epoch != run.every:
+        raise Diagnostic(
+            "EPOCH_DIFFERS",
+            f"'{asked.name}' asks for an epoch every {asked.epoch:g} seconds, and its graph runs with one every {run.every:g}",
+            help="queries over the same kind of time share their epochs: leave `epoch` out, or stop the others first",
+        )
+    if asked.kept is not None and asked.kept != run.graph.retention:
+        kept = "for ever" if run.graph.retention is None else f"for {run.graph.retention} ticks"
+        raise Diagnostic(
+            "RETENTION_DIFFERS",
+            f"'{asked.name}' asks for answers to be kept for {asked.kept} ticks, and its graph keeps them {kept}",
+            help="queries over the same kind of time share their retention: leave `retention` out, or stop the others first",
+        )
+
+
+@dataclass(frozen=True)
+class LiveQuery:
+    """A running query."""
+
+    run: LiveRun
+    name: str
+    running: Running
+
+    @property
+    def result(self) -> Result:
+        """What is final so far."""
+        return self.run.result(self.name)
+
+    def status(self) -> dict[str, Any]:
+        """Epoch, watermark, speed, quarantine, and since when the answer is complete; at once, whatever the graph is doing."""
+        status, failure = self.run.status(), self.running.failure(self.run)
+        return status if failure is None else {**status, "failure": str(failure)}
+
+    @property
+    def complete_from(self) -> int | None:
+        """The instant from which the answer is complete; MIN: from the beginning, None: not known.
+
+        A query that joins a running graph sees the rows from then on; windows must fill before nothing is missing. Rows
+        without a bounded validity (ROWS, UNBOUNDED) never stop to depend on what came before.
+        """
+        plan = next(q.plan for q in self.run.graph.queries() if q.name == self.name)
+        since = self.result.since
+        if since == MIN:
+            return MIN
+        reaches = [properties(n).bounded for n in plan.walk() if isinstance(n, op.Window)]
+        if any(reach is None for reach in reaches):
+            return None
+        return add(since, max((r for r in reaches if r is not None), default=0)) // self.result.width
+
+    def at(self, instant: int | datetime, batch: int | None = None) -> DataFrame:
+        return self.result.at(instant, batch)
+
+    def intervals(self, since: int | datetime | None = None) -> DataFrame:
+        return self.result.intervals(since)
+
+    def changes(self, since: int | datetime | None = None, until: int | datetime | None = None) -> DataFrame:
+        return self.result.changes(since, until)
+
+    def _repr_html_(self) -> str:
+        return self.result._repr_html_()
+
+    def latest(self) -> DataFrame:
+        return self.result.latest()
+
+    def wait(self, seconds: int | None = None) -> bool:
+        """Wait for the end, or some seconds; a failure of the run is raised here, with its place in the query's text."""
+        try:
+            return self.run.wait(seconds)
+        except Diagnostic as diagnostic:
+            raise self.running.failure(self.run) or diagnostic from None
+
+    def finish(self) -> None:
+        """Take in what the sources hold now and make every answer final: for sources that have an end."""
+        try:
+            self.run.finish()
+        except Diagnostic as diagnostic:
+            raise self.running.failure(self.run) or diagnostic from None
+
+    def stop(self) -> None:
+        """Stop this query. The last one of a graph stops it; starting it again on the same state goes on."""
+        self.running.stop(self.run, self.name)

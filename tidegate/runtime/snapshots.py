@@ -1,0 +1,77 @@
+"""AS OF in SQL: which running queries a statement reads, and the order of what it shows.
+
+A snapshot is shown once, so its rows may have an order, which an answer that goes on has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+from sqlglot import exp
+
+from tidegate.errors import Diagnostic, did_you_mean
+from tidegate.runtime.running import LiveQuery, Running
+from tidegate.scalars.expressions import span_of
+
+
+def tables_in(statement: exp.Expression) -> Iterator[exp.Table]:
+    """What a statement reads by name, apart from its own WITH."""
+    own = {cte.alias.lower() for cte in statement.find_all(exp.CTE)}
+    return (t for t in statement.find_all(exp.Table) if t.name.lower() not in own)
+
+
+def running_in(statement: exp.Expression, running: Running) -> dict[str, LiveQuery]:
+    """The running queries that a statement reads, by their names."""
+    found = (running.find(table.name) for table in tables_in(statement))
+    return {query.name: query for query in found if query is not None}
+
+
+def without_order(statement: exp.Expression) -> tuple[exp.Expression, Ordering]:
+    """The statement without an ORDER BY that no LIMIT needs, and the order of what it shows."""
+    order, limited = statement.args.get("order"), statement.args.get("limit") is not None
+    if order is None:
+        return statement, Ordering()
+    bare = statement.copy()
+    if not limited:
+        bare.set("order", None)
+    return bare, Ordering(tuple(order.expressions), limited)
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """Columns of a result, by name or number. Where LIMIT has had its say already, others are left out."""
+
+    terms: tuple[exp.Expression, ...] = ()
+    optional: bool = False
+
+    def applied(self, rows: DataFrame) -> DataFrame:
+        names = rows.columns
+        places = [self._place(t.this, names) for t in self.terms]
+        if not places or None in places:
+            return rows
+        by = [_direction(t, f"c{p}") for t, p in zip(self.terms, places, strict=True)]
+        return rows.toDF(*(f"c{i}" for i in range(len(names)))).orderBy(*by).toDF(*names)
+
+    def _place(self, term: exp.Expression, names: list[str]) -> int | None:
+        lowered = [n.lower() for n in names]
+        if isinstance(term, exp.Column) and term.name.lower() in lowered:
+            return lowered.index(term.name.lower())
+        if isinstance(term, exp.Literal) and not term.is_string and 1 <= int(term.name) <= len(names):
+            return int(term.name) - 1
+        if self.optional:
+            return None
+        raise Diagnostic(
+            "UNKNOWN_COLUMN",
+            "ORDER BY without LIMIT takes columns of the result",
+            help=did_you_mean(term.name, names, "columns"),
+        ).at(span_of(term))
+
+
+def _direction(term: exp.Expression, name: str) -> Column:
+    column, first = F.col(name), bool(term.args.get("nulls_first"))
+    if term.args.get("desc"):
+        return column.desc_nulls_first() if first else column.desc_nulls_last()
+    return column.asc_nulls_first() if first else column.asc_nulls_last()
