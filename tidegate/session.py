@@ -27,14 +27,15 @@ from tidegate.algebra.failures import suspect
 from tidegate.algebra.modify import Sync
 from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid, tree
 from tidegate.algebra.properties import properties
-from tidegate.connectors.sinks import Sink, make_sink
-from tidegate.connectors.sources import LIVE_ONLY
+from tidegate.connectors import registry
+from tidegate.connectors.sinks import Sink, open_sink
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.language import syntax
 from tidegate.language.binder import BoundQuery, bind
-from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition, ViewDefinition
+from tidegate.language.catalog import SourceCall, StreamDefinition, ViewDefinition
 from tidegate.language.dialect import parse
-from tidegate.language.statements import define, parse_period, read_options, read_sink
+from tidegate.language.signatures import parse_period
+from tidegate.language.statements import define, read_call
 from tidegate.optimizer.driver import Firing, optimize
 from tidegate.reference.changes import result_key
 from tidegate.runtime.engine import Engine
@@ -81,7 +82,7 @@ class Session:
         partitions: int | None = None,
         verbose: bool = False,
     ) -> None:
-        self.catalog = Catalog()
+        self.catalog = registry.catalog()
         self.data: dict[str, Any] = {}
         self._given, self._master, self._state = spark, master, state
         self._partitions, self._verbose = partitions, verbose
@@ -154,7 +155,7 @@ class Session:
         if not isinstance(schema, str):
             return schema
         statement = parse(f"CREATE TABLE t({schema}) FROM memory('t')")[0]
-        found = define(statement, Catalog(), schema).find("t")
+        found = define(statement, registry.catalog(), schema).find("t")
         assert isinstance(found, StreamDefinition)
         return found.columns
 
@@ -209,13 +210,12 @@ class Session:
                 batch = statement.args.get("batch")
                 return query.run(progress).at(instant, None if batch is None else int(batch.this))
             case syntax.InsertInto():
-                query = self.bound_query(statement.args["query"], text)
                 try:
-                    sink = read_sink(statement.args["sink"])
-                    options = read_options(statement.args.get("options"))
+                    said = statement.args.get("options")
+                    sink = read_call(statement.args["sink"], said, self.catalog.sinks, "sink")
                 except Diagnostic as diagnostic:
                     raise diagnostic.locate(text) from None
-                return query.into(replace(sink, options=tuple(sorted(options.items()))), progress)
+                return self.bound_query(statement.args["query"], text).into(sink, progress)
             case syntax.SetOption():
                 self._set(statement, text)
                 return None
@@ -461,7 +461,9 @@ class Query:
     @property
     def is_live(self) -> bool:
         """Whether a source has no end, or is to be read as if it had none."""
-        return self.session.live or any(d.source.function in LIVE_ONLY for d in self.definitions.values())
+        return self.session.live or not all(
+            registry.SOURCES.named(d.source).traits.recorded for d in self.definitions.values()
+        )
 
     def run(self, progress: Progress | None = None, boundaries: Sequence[int] | None = None) -> Result:
         """The answer over recorded data, to the end of the sources; `boundaries` are instants at which epochs end."""
@@ -507,13 +509,13 @@ class Query:
 
     def into(self, sink: SourceCall, progress: Progress | None = None) -> Any:
         """Write the changes of the answer to a sink: at once over recorded data, epoch by epoch over live data."""
-        target = make_sink(sink.function, sink.arguments)
+        target = open_sink(sink)
         if self.is_live:
             return self.start(epoch=self.session.epoch, sink=target)
         if target.has(1):
             raise Diagnostic(
                 "SINK_NOT_EMPTY",
-                f"{sink.arguments[0] if sink.arguments else sink.function} holds an answer already",
+                f"{target.place} holds an answer already",
                 help="choose another directory, or remove this one",
             )
         result = self.run(progress)

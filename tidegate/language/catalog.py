@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from tidegate.algebra.operators import Scan
 from tidegate.errors import Diagnostic
+from tidegate.language.signatures import Connector
 from tidegate.language.sync_syntax import ModifyOver
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
 from tidegate.time import BATCHES
@@ -24,14 +25,16 @@ ARRIVAL = "arrival_time"
 
 @dataclass(frozen=True)
 class SourceCall:
-    """Where rows come from: `SOURCE function(argument, …) WITH (option = value, …)`.
+    """Where rows come from or go to: `function(argument, …) WITH (option = value, …)`.
 
-    `memory` stands for rows that the program gave itself; its only argument is their name in the session.
+    `memory` stands for rows that the program gave itself; its only argument is their name in the session. `connector` is what
+    the name stood for when the call was read, so that a name that a session adds means the same wherever the call is used.
     """
 
     function: str
     arguments: tuple[Any, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
+    connector: Connector | None = field(default=None, compare=False, repr=False)
 
     @property
     def option(self) -> dict[str, str]:
@@ -126,11 +129,13 @@ Definition = StreamDefinition | ViewDefinition
 
 @dataclass(frozen=True)
 class Catalog:
-    """All names of a session, looked up without regard to case."""
+    """All names of a session, looked up without regard to case; those of sources and sinks are in lower case."""
 
     definitions: Mapping[str, Definition] = field(default_factory=dict)
     functions: Mapping[str, ScalarFunction] = field(default_factory=dict)
     aggregates: Mapping[str, AggregateFunction] = field(default_factory=dict)
+    sources: Mapping[str, Connector] = field(default_factory=dict)
+    sinks: Mapping[str, Connector] = field(default_factory=dict)
 
     def find(self, name: str) -> Definition | None:
         return self.definitions.get(name.lower())

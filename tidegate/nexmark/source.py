@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from tidegate.connectors.sources import FORMATS
+from tidegate.connectors.spark_formats import FORMATS
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.nexmark.generator import BASE_TIME, Nexmark
 

@@ -19,8 +19,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidegate.algebra.operators import Node
+from tidegate.connectors.memory import arrow_rows
+from tidegate.connectors.registry import SOURCES
 from tidegate.connectors.sinks import Sink
-from tidegate.connectors.sources import RawStream, arrow_rows, read_live
+from tidegate.connectors.sources import RawStream, read_live
 from tidegate.errors import Diagnostic
 from tidegate.runtime.graph import Batch, LiveGraph, Query, combine
 from tidegate.runtime.results import Result
@@ -209,7 +211,7 @@ class LiveRun:
     def _source(self, name: str) -> RawStream:
         definition = self.graph.definitions[name]
         inbox = None
-        if definition.source.function == "memory":
+        if SOURCES.named(definition.source).inbox:
             inbox = self.graph.storage.path(f"inbox/{name}")
             self.graph.storage.make_folder(f"inbox/{name}")
         return read_live(self._spark, definition, inbox)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sqlglot import exp
 
-from tidegate.connectors.sources import OWN_OPTIONS, local_files
+from tidegate.connectors.files import local_files
 from tidegate.exchange.blocks import key_types, partitions_of
 from tidegate.exchange.lanes import Lane
 from tidegate.kernels.expressions import Scalar
@@ -95,8 +95,7 @@ class Reading:
 
 def columnar(definition: StreamDefinition, lanes: Sequence[Lane]) -> Columnar | None:
     """The stream's files, if they can be read as columns for these lanes."""
-    asked = {option for option, _ in definition.source.options} - set(OWN_OPTIONS)
-    if definition.source.function != "parquet" or asked or not lanes:
+    if definition.source.function != "parquet" or definition.source.options or not lanes:
         return None
     name, types = definition.time_column, {c.name: c.type for c in definition.columns}
     if definition.table or definition.valid is not None or definition.width != 1 or name not in types:

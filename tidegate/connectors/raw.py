@@ -1,0 +1,140 @@
+"""A source's rows on their way in: a stream's definition becomes a DataFrame of its raw rows (SPEC sections 2 and 8).
+
+A raw frame has the columns `c0`, `c1`, … (those of the definition's scan), `ts` (BIGINT ticks), `te` where rows carry their validity, the order of arrival `o0`, `o1`, `o2`, and for rows that
+cannot be read `bad` (the reason) with `raw` (their text). Columns that a query does not use are never read. It is made of
+the **given** columns, as the source delivers them, by SQL texts: a live batch is shaped after it was cut off from its stream,
+so that the text of a row is made only where the row is refused. Texts, because each column object costs several calls into Java.
+
+Arrival order within a batch is (path, offset of the block, position in it) for files, and the position for rows that a
+program hands in: the same for every replay of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.language.catalog import StreamDefinition
+from tidegate.spark.values import ddl, quote
+from tidegate.time import MAX, MIN
+from tidegate.types import TIMESTAMP, TIMESTAMP_NTZ
+
+CORRUPT = "_tidegate_unreadable"
+"""Of a frame that a source gives: the text of a row that cannot be read."""
+REASON = "_tidegate_reason"
+"""Why it cannot."""
+POSITION = "_tidegate_position"
+ROW_NUMBER = "monotonically_increasing_id()"
+UNKNOWN = "NULL"
+"""The position of a row in a live batch: Spark numbers rows only once the batch is one (see `exchange.lanes.enter`)."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is made of a source's given columns, as SQL texts over them."""
+
+    columns: tuple[str, ...]
+    """The columns of the definition's scan."""
+    ts: str
+    te: str
+    bad: str
+    raw: str
+
+
+@dataclass(frozen=True)
+class RawStream:
+    """A source's rows as it gives them: columns `g0`, … and the order of arrival `o0`, `o1`, `o2`."""
+
+    definition: StreamDefinition
+    given: DataFrame
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    """The given columns' DDL types."""
+
+    @property
+    def frame(self) -> DataFrame:
+        """The raw frame."""
+        shape = self.shape([f"g{i}" for i in range(len(self.names))])
+        made = [f"{text} AS c{i}" for i, text in enumerate(shape.columns)]
+        made += [f"{shape.ts} AS ts", f"{shape.te} AS te", "o0", "o1", "o2"]
+        return self.given.selectExpr(*made, f"{shape.bad} AS bad", f"{shape.raw} AS raw")
+
+    def shape(self, columns: Sequence[str]) -> Shape:
+        """The texts, where the given columns have these names."""
+        definition, names = self.definition, dict(zip(self.names, columns, strict=True))
+        types = {c.name: c.type for c in definition.columns}
+        chosen = [names[c.name] for c in definition.payload]
+        bad, te = "CAST(NULL AS STRING)", "CAST(NULL AS BIGINT)"
+        if definition.table:
+            ts, te = f"({MIN + 1}L - 1L)", f"{MAX}L"
+        elif definition.valid is not None:
+            ts, end = (_ticks(names[name], types[name]) for name in definition.valid)
+            te = f"coalesce({end}, {MAX}L)"
+            bad = f"CASE WHEN {te} <= {ts} THEN 'the row ends before it begins' END"
+        else:
+            time = str(definition.time_column)
+            ts = _ticks(names[time], types.get(time, TIMESTAMP))
+        if not definition.table:
+            bad = f"CASE WHEN {ts} IS NULL THEN 'the time is NULL' ELSE {bad} END"
+            chosen.append(names[definition.scan.schema[-1].name])
+            if definition.width != 1:
+                ts, te, bad = _in_batches(definition, names, ts, te, bad)
+        fields = [f"{names[c.name]} AS {quote(c.name)}" for c in definition.columns if c.name in names]
+        raw = f"to_json(struct({', '.join(fields)}))"
+        if CORRUPT in names:
+            bad = f"CASE WHEN {names[CORRUPT]} IS NOT NULL THEN 'the row cannot be read' ELSE {bad} END"
+            raw = f"coalesce({names[CORRUPT]}, {raw})"
+        if REASON in names:
+            bad = f"coalesce({names[REASON]}, {bad})"
+        return Shape(tuple(chosen), ts, te, bad, raw)
+
+
+def shaped(definition: StreamDefinition, frame: DataFrame, o0: str, o1: str, o2: str) -> RawStream:
+    """A source's rows, where texts over its frame tell the order of arrival."""
+    found = frame.columns
+    types = {c.name: ddl(c.type) for c in definition.columns if c.name in found}
+    types |= {name: "STRING" for name in (CORRUPT, REASON) if name in found}
+    made = [quote(name) for name in types]
+    time = definition.time_column
+    if time is not None and time not in types:
+        # Spark notes the time of a batch, so that a replay finds the same one.
+        types[time] = "TIMESTAMP"
+        made.append("current_timestamp()")
+    order = [f"CAST({o0} AS STRING) AS o0", f"CAST({o1} AS BIGINT) AS o1", f"CAST({o2} AS BIGINT) AS o2"]
+    given = frame.selectExpr(*(f"{text} AS g{i}" for i, text in enumerate(made)), *order)
+    return RawStream(definition, given, tuple(types), tuple(types.values()))
+
+
+def _in_batches(
+    definition: StreamDefinition, names: Mapping[str, str], ts: str, te: str, bad: str
+) -> tuple[str, str, str]:
+    """Where instants are pairs: the first and last tick. A row without a usable batch is refused."""
+    width, limit = definition.width, MAX // definition.width - 1
+    near = f"BETWEEN {-limit}L AND {limit}L"
+    far = f"CASE WHEN {ts} NOT {near} THEN 'the time is too far away for batches' END"
+    bad = f"coalesce({bad}, {far})"
+    start = f"CASE WHEN {ts} {near} THEN {ts} * {width}L END"
+    if definition.batch is not None:
+        batch = f"CAST({names[definition.batch]} AS BIGINT)"
+        known = f"coalesce({batch} >= 0 AND {batch} < {width}, false)"
+        bad = f"coalesce({bad}, CASE WHEN NOT {known} THEN 'the batch is not a number from 0 to {width - 1}' END)"
+        start = f"CASE WHEN {known} THEN {start} + {batch} END"
+    end = f"CASE WHEN {te} {near} THEN {te} * {width}L ELSE {te} END"
+    return start, end, bad
+
+
+def _ticks(column: str, type_: Any) -> str:
+    if type_ == TIMESTAMP:
+        return f"unix_micros({column})"
+    if type_ == TIMESTAMP_NTZ:
+        return f"unix_micros(CAST({column} AS TIMESTAMP))"
+    return f"CAST({column} AS BIGINT)"
+
+
+def stream_reader(spark: SparkSession, definition: StreamDefinition) -> Any:
+    """A reader of live rows. Spark files a source's offsets under its name: letters, digits and underscores only."""
+    label = "".join(c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in definition.name)
+    return spark.readStream.name(label)
