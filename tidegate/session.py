@@ -28,6 +28,7 @@ from tidegate.algebra.modify import Sync
 from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid, tree
 from tidegate.algebra.properties import properties
 from tidegate.connectors import registry
+from tidegate.connectors.functions import OwnConnectors
 from tidegate.connectors.sinks import Sink, open_sink
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.language import syntax
@@ -49,7 +50,7 @@ from tidegate.scalars.typing import type_from_sql
 from tidegate.spark.context import spark_session
 from tidegate.spark.typing import ask_spark
 from tidegate.spark.values import infer_columns
-from tidegate.time import BATCHES, MIN, add, widened
+from tidegate.time import BATCHES, MAX, MIN, add, widened
 from tidegate.types import BIGINT, TIMESTAMP, Field, Schema, Type, Value
 
 Progress = Callable[[float], None]
@@ -71,7 +72,7 @@ def connect(
     return Session(spark, master, state, partitions, verbose)
 
 
-class Session:
+class Session(OwnConnectors):
     """Streams, views and functions by name, and queries over them."""
 
     def __init__(
@@ -122,6 +123,8 @@ class Session:
         orders the rows of an instant into batches.
         """
         columns, table = infer_columns(data, self._schema(schema))
+        if schema is None:  # rows that are pushed later may hold what these do not
+            columns = tuple(replace(c, nullable=True) for c in columns)
         for column in [c for c in (ordered_by, *(valid or ()), batch) if c is not None]:
             found = next((c for c in columns if c.name.lower() == column.lower()), None)
             if found is None:
@@ -461,9 +464,7 @@ class Query:
     @property
     def is_live(self) -> bool:
         """Whether a source has no end, or is to be read as if it had none."""
-        return self.session.live or not all(
-            registry.SOURCES.named(d.source).traits.recorded for d in self.definitions.values()
-        )
+        return self.session.live or not all(map(registry.has_end, self.definitions.values()))
 
     def run(self, progress: Progress | None = None, boundaries: Sequence[int] | None = None) -> Result:
         """The answer over recorded data, to the end of the sources; `boundaries` are instants at which epochs end."""
@@ -519,7 +520,7 @@ class Query:
                 help="choose another directory, or remove this one",
             )
         result = self.run(progress)
-        target.write(1, result.changes())
+        target.write(1, result.delivered(target.form, MIN, MAX))
         return result
 
     @property

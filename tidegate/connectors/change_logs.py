@@ -57,8 +57,7 @@ class _Decoder:
             places.append(place)
             rows.append(row)
             texts.append(None if problem is None else line)
-            # Reasons are counted, so they must not hold the values that differ from event to event.
-            reasons.append(None if problem is None else problem.split(":", maxsplit=1)[0])
+            reasons.append(problem)
         kept = batch.take(pa.array(places, pa.int64()))
         arrays = [kept.column(name) for name in self.others]
         arrays += [pa.array([r.get(c.name) for r in rows], arrow_type(c.type)) for c in self.columns]

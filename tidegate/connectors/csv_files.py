@@ -1,9 +1,15 @@
-"""`csv('path')`: files of separated values, by the names in each file's first line where they have one."""
+"""`csv('path')`: separated values (RFC 4180), by the names in each file's first line where it has them."""
 
 from __future__ import annotations
 
+import bz2
 import csv
-from typing import Any
+import gzip
+import os
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
+
+from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.connectors.files import (
     FILE_ORDER,
@@ -14,33 +20,38 @@ from tidegate.connectors.files import (
     existing,
     load,
     local_files,
-)
-from tidegate.connectors.raw import CORRUPT, RawStream, shaped
+    missing_column,
+)  # fmt: skip
+from tidegate.connectors.lines import text_columns
+from tidegate.connectors.raw import CORRUPT, POSITION, ROW_NUMBER, UNKNOWN, RawStream, shaped, stream_reader
+from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
 from tidegate.language.signatures import Option, Signature
-from tidegate.spark.values import schema_ddl
-from tidegate.types import STRING, Field, Schema
+from tidegate.spark.values import quote, schema_ddl
+from tidegate.types import STRING, Field
 
-HEADER = Option(
-    "header",
-    "boolean",
-    "whether the first line names the columns; by default it does if it does",
-    spark="header",
-)
 TEXT_FORM = (
     Option(
         "separator", "character", "between values, ',' by default", spark="sep", aliases=("sep", "delimiter")
     ),
-    Option("quote", "character", "around values, '\"' by default", spark="quote"),
-    Option("escape", "character", "before a quote inside quotes", spark="escape"),
+    Option("quote", "character", "around values, '\"' by default; '' for none", spark="quote"),
+    Option("escape", "character", "before a quote inside quotes, a second quote by default", spark="escape"),
     Option(
         "null",
-        meaning="the text that stands for NULL, nothing by default",
+        meaning="the text that stands for NULL, as nothing does",
         spark="nullValue",
         aliases=("null_value",),
     ),
 )
 """How values are written, for reading and writing alike."""
+
+_NO_TEXT = "\ue000"
+"""Stands for NULL within Spark's reader, so that a quoted empty text stays one."""
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
+_CHUNK = 1 << 20
+
+Layout = tuple[str, ...] | None
+"""The columns that a file's first line names; None if it names none."""
 
 
 class CsvFiles(FileSource):
@@ -48,56 +59,172 @@ class CsvFiles(FileSource):
         "csv",
         (PATH,),
         (
-            HEADER,
+            Option(
+                "header", "boolean", "whether the first line names the columns; by default, if it has a declared name",
+                spark="header",
+            ),
             *TEXT_FORM,
             Option("comment", "character", "at the start of lines to leave out", spark="comment"),
             Option("encoding", meaning="of the text, UTF-8 by default", spark="encoding"),
-            Option("multi_line", "boolean", "whether quoted values may hold line ends", spark="multiLine"),
+            Option(
+                "multi_line", "boolean", "whether quoted values may hold line ends; by default, if there are quotes",
+                spark="multiLine",
+            ),
             *FORMATS,
             PER_TRIGGER,
         ),
         1,
         meaning="separated values",
-    )
+    )  # fmt: skip
 
-    def _rows(self, reader: Any, definition: StreamDefinition, position: str) -> RawStream:
+    def recorded(self, spark: SparkSession, definition: StreamDefinition, data: Any = None) -> RawStream:
+        """Files with the same first line are read together."""
         path = existing(definition)
-        reader = (
-            reader.format("csv").options(**self._options(definition, path)).schema(_schema(definition, path))
+        settings = self.signature.settings(definition.source.options)
+        quoted = [f for f in local_files(path) if _has_quotes(f, settings)]
+        several = "true" if quoted or "://" in path else "false"
+        layouts = self._layouts(definition, path)
+        parts = []
+        for layout, files in layouts.items():
+            places = path if len(layouts) == 1 else files
+            parts.append(
+                self._frame(spark.read, definition, layout, places, ROW_NUMBER, {"multiLine": several})
+            )
+        frame = parts[0]
+        for part in parts[1:]:
+            frame = frame.unionAll(part)
+        return self._shaped(definition, frame)
+
+    def live(self, spark: SparkSession, definition: StreamDefinition, inbox: str | None = None) -> RawStream:
+        """All files have the first line of those that are there already; Spark refuses another one by the file's name."""
+        path = existing(definition)
+        layouts = self._layouts(definition, path)
+        if len(layouts) > 1:
+            (_, first), (_, second), *_ = layouts.items()
+            raise Diagnostic(
+                "CSV_HEADERS_DIFFER",
+                f"the columns of '{definition.name}' are in another order in {second[0]} than in {first[0]}",
+                help="a live stream needs files with the same first line",
+            )
+        options = {"multiLine": "true", "enforceSchema": "false"}
+        reader = stream_reader(spark, definition)
+        return self._shaped(
+            definition, self._frame(reader, definition, next(iter(layouts)), path, UNKNOWN, options)
         )
-        return shaped(definition, load(definition, reader, path), *FILE_ORDER, position)
 
-    def _options(self, definition: StreamDefinition, path: str) -> dict[str, str]:
-        options = self.signature.for_spark(definition.source.options)
-        named = _header(definition, path) is not None or not local_files(path)
-        options.setdefault("header", "true" if named else "false")
+    def _layouts(self, definition: StreamDefinition, path: str) -> dict[Layout, list[str]]:
+        """The files by their first lines; where there is none to look at, the declared columns are expected."""
+        settings = self.signature.settings(definition.source.options)
+        found: dict[Layout, list[str]] = {}
+        for file in local_files(path):
+            first = _first_record(file, settings)
+            if first is not None:
+                found.setdefault(_layout(definition, settings.get("header"), first, file), []).append(file)
+        declared = tuple(c.name for c in definition.columns)
+        return found or {None if settings.get("header") == "false" else declared: local_files(path)}
+
+    def _frame(
+        self,
+        reader: Any,
+        definition: StreamDefinition,
+        layout: Layout,
+        places: str | list[str],
+        position: str,
+        more: Mapping[str, str],
+    ) -> DataFrame:
+        options = {"escape": '"', "nullValue": _NO_TEXT, **more} | self.signature.for_spark(
+            definition.source.options
+        )
+        options |= {"header": "false" if layout is None else "true", "emptyValue": ""}
         # A row is unreadable or not whatever a query selects.
-        return options | {
-            "columnPruning": "false",
-            "mode": "PERMISSIVE",
-            "columnNameOfCorruptRecord": CORRUPT,
-        }
+        options |= {"columnPruning": "false", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+        columns = text_columns(definition.columns)
+        declared = {c.name.lower(): c for c in columns}
+        if layout is not None:
+            columns = tuple(declared.get(name.lower(), Field(name, STRING)) for name in layout)
+        schema = f"{schema_ddl(columns)}, {CORRUPT} STRING"
+        frame = load(definition, reader.format("csv").options(**options).schema(schema), places)
+        o0, o1 = FILE_ORDER
+        chosen = [*(quote(c.name) for c in definition.columns), CORRUPT, f"{o0} AS _path", f"{o1} AS _block"]
+        return frame.selectExpr(*chosen, f"CAST({position} AS BIGINT) AS {POSITION}")
+
+    def _shaped(self, definition: StreamDefinition, frame: DataFrame) -> RawStream:
+        settings = self.signature.settings(definition.source.options)
+        readers: dict[str, str] = {}
+        for option, types in (
+            ("timestamp_format", ("TIMESTAMP", "TIMESTAMP_NTZ")),
+            ("date_format", ("DATE",)),
+        ):
+            if option in settings:
+                pattern = (
+                    settings[option]
+                    .replace("\\", "\\\\")
+                    .replace("'", "\\'")
+                    .replace("{", "{{")
+                    .replace("}", "}}")
+                )
+                function = "try_to_date" if option == "date_format" else "try_to_timestamp"
+                readers |= {name: f"CAST({function}({{}}, '{pattern}') AS {name})" for name in types}
+        return shaped(definition, frame, "_path", "_block", POSITION, readers)
 
 
-def _schema(definition: StreamDefinition, path: str) -> str:
-    """Spark matches CSV columns by position; a header may name them in another order."""
-    columns: Schema = definition.columns
-    header = _header(definition, path)
-    known = {c.name.lower(): c for c in columns}
-    if header is not None:
-        columns = tuple(known.get(h.lower(), Field(h, STRING)) for h in header)
-    return f"{schema_ddl(columns)}, {CORRUPT} STRING"
-
-
-def _header(definition: StreamDefinition, path: str) -> list[str] | None:
-    """The first line of the first file, if it names every declared column."""
-    settings = CsvFiles.signature.settings(definition.source.options)
-    files = [f for f in local_files(path) if not f.endswith((".gz", ".bz2", ".zst"))]
-    if settings.get("header", "true") != "true" or not files:
+def _layout(definition: StreamDefinition, header: str | None, first: list[str], file: str) -> Layout:
+    """What a file's first line says, if it names columns; it must then name all that are declared."""
+    names = [name.strip() for name in first]
+    lowered = [name.lower() for name in names]
+    declared = [c.name.lower() for c in definition.columns]
+    if header == "false" or (header is None and not set(lowered) & set(declared)):
+        if len(names) != len(declared):
+            raise Diagnostic(
+                "COLUMN_COUNT",
+                f"the first line of {file} has {len(names)} values, '{definition.name}' has {len(declared)} columns",
+                help="name the columns in the first line, or say the separator",
+            )
         return None
-    with open(files[0], newline="", encoding="utf-8", errors="replace") as lines:
-        first = next(csv.reader(lines, delimiter=settings.get("separator", ",")), [])
-    header = [h.strip() for h in first]
-    if {c.name.lower() for c in definition.columns} <= {h.lower() for h in header}:
-        return header
-    return None
+    for column in definition.columns:
+        if column.name.lower() not in lowered:
+            raise missing_column(definition, column.name, names, file)
+        if lowered.count(column.name.lower()) > 1:
+            raise Diagnostic("DUPLICATE_COLUMN", f"the first line of {file} has '{column.name}' twice")
+    # What nobody declared needs no name, except that Spark wants one.
+    return tuple(n if lowered.count(n.lower()) == 1 and n else f"_{i}" for i, n in enumerate(names))
+
+
+def _first_record(file: str, settings: Mapping[str, str]) -> list[str] | None:
+    """The values of the first line that holds any; None where a file is empty or nobody here can look into it."""
+    if file.endswith((".zst", ".lz4", ".snappy", ".deflate")):
+        return None
+    mark = settings.get("quote", '"')
+    form: dict[str, Any] = {"delimiter": settings.get("separator", ",")}
+    form |= {"quotechar": mark} if mark else {"quoting": csv.QUOTE_NONE}
+    encoding = settings.get("encoding", "utf-8")
+    with _open(file) as data:
+        lines = (line.decode(encoding, "replace").removeprefix("\ufeff") for line in data)
+        comment = settings.get("comment")
+        wanted = (line for line in lines if line.strip() and not (comment and line.startswith(comment)))
+        return next(csv.reader(wanted, **form), None)
+
+
+def _has_quotes(file: str, settings: Mapping[str, str]) -> bool:
+    """Whether values may hold line ends. Quotes come in pairs: one that is not closed would swallow the rest of its file."""
+    mark, escape = settings.get("quote", '"'), settings.get("escape")
+    if not mark or "encoding" in settings or file.endswith((".zst", ".lz4", ".snappy", ".deflate")):
+        return bool(mark)
+    with _open(file) as data:
+        count = sum(chunk.count(mark.encode()) for chunk in _chunks(data))
+    if count % 2 and escape in (None, mark) and "comment" not in settings:
+        raise Diagnostic(
+            "UNCLOSED_QUOTE",
+            f"a quote is not closed in {file}",
+            help="quote = '' where quotes are part of the values",
+        )
+    return count > 0
+
+
+def _open(file: str) -> IO[bytes]:
+    return _OPENERS.get(os.path.splitext(file)[1], open)(file, "rb")  # type: ignore[no-any-return]
+
+
+def _chunks(data: IO[bytes]) -> Iterator[bytes]:
+    while chunk := data.read(_CHUNK):
+        yield chunk

@@ -18,6 +18,14 @@ from tidegate.language.signatures import Option, Signature
 DIRECTORY = Option("directory", meaning="where to write; it must not hold an answer already")
 
 
+ANSWER = Option(
+    "answer",
+    "choice",
+    "what an epoch holds: its changes (the default), or the whole answer at its end",
+    ("changes", "complete"),
+)
+
+
 def _compression(*codecs: str) -> Option:
     return Option("compression", "choice", "of the files", ("none", *codecs), spark="compression")
 
@@ -63,12 +71,19 @@ class FileSinks:
 
     def open(self, arguments: Sequence[Any], settings: dict[str, str]) -> Sink:
         options = dict(self.defaults) | self.signature.for_spark(settings.items())
-        return FileSink(str(arguments[0]), self.signature.name, tuple(sorted(options.items())))
+        form: Literal["changes", "complete"] = (
+            "complete" if settings.get("answer") == "complete" else "changes"
+        )
+        return FileSink(str(arguments[0]), self.signature.name, tuple(sorted(options.items())), form)
 
 
 PARQUET = FileSinks(
     Signature(
-        "parquet", (DIRECTORY,), (_compression("snappy", "gzip", "lz4", "zstd"),), 1, meaning="columnar files"
+        "parquet",
+        (DIRECTORY,),
+        (ANSWER, _compression("snappy", "gzip", "lz4", "zstd")),
+        1,
+        meaning="columnar files",
     )
 )
 CSV = FileSinks(
@@ -76,6 +91,7 @@ CSV = FileSinks(
         "csv",
         (DIRECTORY,),
         (
+            ANSWER,
             Option(
                 "header",
                 "boolean",
@@ -97,6 +113,7 @@ JSON = FileSinks(
         "json",
         (DIRECTORY,),
         (
+            ANSWER,
             Option(
                 "ignore_null_fields",
                 "boolean",

@@ -6,7 +6,7 @@ from typing import Any
 
 from tidegate.connectors.change_logs import DEBEZIUM
 from tidegate.connectors.files import FILE_ORDER, FORMATS, PATH, PER_TRIGGER, FileSource, existing, load
-from tidegate.connectors.lines import parsed
+from tidegate.connectors.lines import JSON_TEXT, json_columns, parsed
 from tidegate.connectors.raw import CORRUPT, POSITION, RawStream, shaped
 from tidegate.language.catalog import StreamDefinition
 from tidegate.language.signatures import Option, Signature
@@ -45,6 +45,6 @@ class JsonFiles(FileSource):
             frame = parsed(definition, lines.selectExpr(*chosen), "value", {"format": DEBEZIUM})
             return shaped(definition, frame, "_path", "_block", POSITION)
         options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-        schema = f"{schema_ddl(definition.columns)}, {CORRUPT} STRING"
+        schema = f"{schema_ddl(json_columns(definition.columns))}, {CORRUPT} STRING"
         frame = load(definition, reader.format("json").options(**options).schema(schema), path)
-        return shaped(definition, frame, *FILE_ORDER, position)
+        return shaped(definition, frame, *FILE_ORDER, position, text=JSON_TEXT)

@@ -38,7 +38,9 @@ class Source:
     signature: Signature
     traits: Traits = Traits()
     inbox: bool = False
-    """Whether live rows are files in an inbox of the run: handed in by the program, or polled."""
+    """Whether live rows are files in an inbox of the run: handed in by the program, or asked for."""
+    polled: bool = False
+    """Whether the run asks for rows by `poll`."""
 
     def recorded(self, spark: SparkSession, definition: StreamDefinition, data: Any = None) -> RawStream:
         """All rows; `data` are those that the session holds for the stream."""
@@ -65,11 +67,11 @@ class Source:
         return None
 
     def poll(self, definition: StreamDefinition, offset: Any) -> tuple[Any, Any] | None:
-        """Of a source with an inbox: the rows after an offset (None: from the beginning) as an Arrow table, and the next offset.
+        """The rows after an offset (None: from the beginning) as the Arrow table that `live` expects in its inbox, and the next offset.
 
         None if there is nothing now. Rows are stored together with the next offset before they are used.
         """
-        return None
+        raise NotImplementedError
 
 
 class Sink(Protocol):

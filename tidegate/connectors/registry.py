@@ -29,8 +29,8 @@ from tidegate.connectors.rate import Rate
 from tidegate.connectors.socket_lines import SocketLines
 from tidegate.connectors.spark_formats import SparkFormat
 from tidegate.errors import Diagnostic, did_you_mean
-from tidegate.language.catalog import Catalog, SourceCall
-from tidegate.language.signatures import Connector, Signature
+from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition
+from tidegate.language.signatures import STREAM_OPTIONS, Connector, Option, Signature
 
 C = TypeVar("C", bound=Connector)
 
@@ -112,6 +112,11 @@ _SINKS: list[SinkConnector] = [file_sinks.PARQUET, file_sinks.CSV, file_sinks.JS
 
 SOURCES: Registry[Source] = Registry("source", _by_name(_SOURCES))
 SINKS: Registry[SinkConnector] = Registry("sink", _by_name(_SINKS))
+
+
+def has_end(definition: StreamDefinition) -> bool:
+    """Whether a stream can be read to its end."""
+    return SOURCES.named(definition.source).traits.recorded
 
 
 def catalog() -> Catalog:

@@ -5,9 +5,11 @@ The catalog is a value: registering returns a new one, so a failing statement le
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from time import time_ns
+from typing import Any, Literal, cast
 
 from sqlglot import exp
 
@@ -48,7 +50,8 @@ class StreamDefinition:
     `columns` are all declared columns as the source delivers them. A stream has `ordered_by` (one of them, TIMESTAMP
     or an integer) or, with `valid`, two columns for ts and te. A table has neither: its rows are valid from the beginning.
     `slack` (ticks) bounds the disorder, `idle` (microseconds of wall time without rows) moves the watermark of a
-    silent source. `batch` names the column that orders the rows of one instant into batches; `width` is how many ticks an
+    silent source. `entered` (microseconds since 1970) is when the definition was made: recorded rows without a time of their own get
+    theirs from then on, one after the other, so that every reading gives them the same. `batch` names the column that orders the rows of one instant into batches; `width` is how many ticks an
     instant has in the query that reads the stream.
     """
 
@@ -62,6 +65,7 @@ class StreamDefinition:
     idle: int | None = None
     batch: str | None = None
     width: int = 1
+    entered: int = field(default_factory=lambda: time_ns() // 1_000, compare=False, repr=False)
 
     @property
     def in_batches(self) -> StreamDefinition:
@@ -158,6 +162,13 @@ class Catalog:
         if isinstance(function, ScalarFunction):
             return replace(self, functions={**self.functions, key: function})
         return replace(self, aggregates={**self.aggregates, key: function})
+
+    def with_connector(self, what: Literal["source", "sink"], connector: Connector) -> Catalog:
+        """A source or sink under the name of its signature, whatever had that name before."""
+        own = {connector.signature.name.lower(): connector}
+        if what == "source":
+            return replace(self, sources=ChainMap(own, cast(Any, self.sources)))
+        return replace(self, sinks=ChainMap(own, cast(Any, self.sinks)))
 
     @property
     def names(self) -> list[str]:

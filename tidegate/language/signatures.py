@@ -72,6 +72,15 @@ class Option:
             )
         return text
 
+    def value(self, given: object) -> object:
+        """The value as a program takes it.
+
+        >>> Option("header", "boolean").value("false"), Option("rows", "integer").value("5")
+        (False, 5)
+        """
+        text = self.read(given)
+        return text == "true" if self.kind == "boolean" else int(text) if self.kind == "integer" else text
+
 
 STREAM_OPTIONS = (
     Option("slack", "duration", "how much later than newer rows a row may come"),

@@ -25,6 +25,7 @@ from tidegate.connectors.sinks import Sink
 from tidegate.connectors.sources import RawStream, read_live
 from tidegate.errors import Diagnostic
 from tidegate.runtime.graph import Batch, LiveGraph, Query, combine
+from tidegate.runtime.polling import Polled
 from tidegate.runtime.results import Result
 
 _HEARTBEAT = -1
@@ -45,6 +46,7 @@ class LiveRun:
         self._stopping = False
         self._life = threading.RLock()
         self._waiting: threading.Timer | None = None
+        self._polled: dict[str, Polled] = {}
 
     # Life.
 
@@ -121,9 +123,11 @@ class LiveRun:
             waiting.join(seconds)
         if self._waiting is not None:
             return False
-        if self._stream is None:
+        with self._life:  # a timer may be starting the stream
+            stream = self._stream
+        if stream is None:
             return True
-        ended = self._stream.awaitTermination(seconds)
+        ended = stream.awaitTermination(seconds)
         return ended is not False
 
     # Queries.
@@ -174,6 +178,14 @@ class LiveRun:
         self._stopping = False
         names = self.graph.streams()
         streams = [self._source(n) for n in names]
+        self._polled = {
+            n: self._polled.get(n) or self._asked(n)
+            for n in names
+            if SOURCES.named(self.graph.definitions[n].source).polled
+        }
+        # What is there now is asked for before Spark looks; a live run asks again after every epoch.
+        while self._poll() and "availableNow" in trigger:
+            pass
         heartbeat = (
             self._spark.readStream.name("heartbeat")
             .format("rate-micro-batch")
@@ -207,6 +219,16 @@ class LiveRun:
                 raise RuntimeError("the run is being stopped")
             batch = None if layout is None else Batch(frame, layout.tags, layout.shapes)
             self.graph.epoch(batch, number)
+        if not self._stopping:
+            self._poll()
+
+    def _poll(self) -> bool:
+        """Ask the sources that are asked for their rows; whether one of them had any."""
+        return sum(polled.advance() for polled in self._polled.values()) > 0
+
+    def _asked(self, name: str) -> Polled:
+        definition = self.graph.definitions[name]
+        return Polled(self.graph.storage, definition, SOURCES.named(definition.source))
 
     def _source(self, name: str) -> RawStream:
         definition = self.graph.definitions[name]

@@ -416,7 +416,7 @@ def _parquet(chunk: Frame) -> Any:
 
 
 def _quarantine(epoch: Epoch, partition: int, refused: Sequence[str]) -> dict[str, Any]:
-    """Rows that cannot be used are kept with the reason and their text, and counted."""
+    """Rows that cannot be used are kept with the reason and their text, and counted by the reason without its details."""
     found = [json.loads(text) for text in refused]
     counts: dict[str, dict[str, int]] = {}
     files: dict[str, str] = {}
@@ -435,5 +435,6 @@ def _quarantine(epoch: Epoch, partition: int, refused: Sequence[str]) -> dict[st
         epoch.storage.write(files[source], sink.getvalue())
         counts[source] = {}
         for f in mine:
-            counts[source][f["reason"]] = counts[source].get(f["reason"], 0) + 1
+            reason = f["reason"].split(": ", 1)[0]
+            counts[source][reason] = counts[source].get(reason, 0) + 1
     return {"kind": "quarantine", "counts": counts, "files": files}
