@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.connectors.sinks import make_sink
 from tidegate.errors import Diagnostic
+from tidegate.runtime.results import Result
 from tidegate.session import Session, connect
+from tidegate.time import to_datetime, to_ticks
 
 
 @pytest.fixture
@@ -77,6 +80,29 @@ def test_a_function_of_the_program_is_a_sink(session: Session) -> None:
     session.stream("S", [{"a": 1, "t": 5}], ordered_by="t")
     session.sql("INSERT INTO shelf('x') WITH (loud = true) SELECT a FROM S WINDOW(RANGE UNBOUNDED)")
     assert taken == [(1, "X", [("+", 1, 5)])]
+
+
+def test_a_sink_may_hold_the_whole_answer_of_each_epoch(session: Session, tmp_path: Path) -> None:
+    session.stream("S", [{"a": 1, "t": 1}, {"a": 2, "t": 2}, {"a": 3, "t": 3}], ordered_by="t")
+    text = f"INSERT INTO json('{tmp_path}/all') WITH (answer = 'complete') SELECT a FROM S WINDOW(RANGE 2)"
+    session.sql(text)
+    (file,) = files(tmp_path / "all", "json")
+    assert [json.loads(line) for line in file.read_text().splitlines()] == [{"a": 2}, {"a": 3}]
+    live = connect(spark=session.spark, partitions=2)
+    live.live = True
+    live.stream("S", [{"a": 1, "t": 1}], ordered_by="t")
+    running = live.query("SELECT a FROM S WINDOW(RANGE 2)").start(
+        begin=False, sink=make_sink("json", (f"{tmp_path}/live",), [("answer", "complete")])
+    )
+    for rows, upto in (([(1, 1)], 2), ([(2, 2)], 3), ([(4, 4)], 5)):
+        running.run.graph.advance({"S": rows}, upto)
+    found = {
+        int(place.name.split("=")[1]): [
+            json.loads(line)["a"] for f in place.glob("*.json") for line in f.read_text().splitlines()
+        ]
+        for place in (tmp_path / "live").iterdir()
+    }
+    assert found == {1: [1], 2: [1, 2], 3: [4]}
 
 
 # Functions as sources.
@@ -228,7 +254,7 @@ def test_rows_without_a_time_are_stamped_once_and_in_order(
             (place / f"{i}.json").write_text("".join(json.dumps({"name": n}) + "\n" for n in part))
         elif form == "parquet":
             pq.write_table(pa.table({"name": part}), place / f"{i}.parquet")
-    before = datetime.now(UTC)
+    before = to_ticks(datetime.now(UTC))
     if form == "memory":
         session.stream("S", [{"name": n} for n in names])
     else:
@@ -236,13 +262,16 @@ def test_rows_without_a_time_are_stamped_once_and_in_order(
         call = "names()" if form == "function" else f"{form}('{place}')"
         session.sql(f"CREATE STREAM S(name STRING) SOURCE {call}")
     query = session.query("SELECT name, TS AS at FROM S WINDOW(ROWS 2)")
-    first, second = (q.run() for q in (query, session.query("SELECT name, TS AS at FROM S")))
-    stamped = {r.name: r.at.replace(tzinfo=UTC) for r in second.intervals().collect()}
+    first, second = query.run(), session.query("SELECT name, TS AS at FROM S").run()
+    stamped = dict(times(second))
     assert sorted(stamped, key=lambda n: stamped[n]) == names
     assert len(set(stamped.values())) == len(names)
-    assert before - timedelta(seconds=1) <= min(stamped.values()) <= datetime.now(UTC)
-    assert {(r.name, r.at.replace(tzinfo=UTC)) for r in first.intervals().collect()} == set(stamped.items())
+    assert before <= min(stamped.values()) <= to_ticks(datetime.now(UTC))
+    assert times(first) == times(second)
     assert query.verify(result=first)
     assert query.verify()
-    at = stamped["b"]
-    assert {r.name for r in query.at(at).collect()} == {"a", "b"}
+    assert {r.name for r in query.at(to_datetime(stamped["b"])).collect()} == {"a", "b"}
+
+
+def times(result: Result) -> set[tuple[str, int]]:
+    return {tuple(r) for r in result.intervals().selectExpr("name", "unix_micros(at)").collect()}
