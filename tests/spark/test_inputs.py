@@ -103,6 +103,18 @@ def test_a_file_that_cannot_be_right_is_named(
     assert str(folder / "odd.csv") in found.message
 
 
+def test_a_broken_file_is_named(session: Session, folder: Path) -> None:
+    (folder / "1.csv.gz").write_bytes(gzip.compress(b"a,t\n" + b"1,1\n" * 1000)[:40])
+    found = told(session, "a INT", f"csv('{folder}')")
+    assert (found.condition, str(folder / "1.csv.gz") in found.message) == ("SOURCE_BROKEN", True)
+
+
+def test_another_encoding_is_read_with_its_name(session: Session, folder: Path) -> None:
+    (folder / "1.csv").write_bytes('a;t\n"grün";1\n'.encode("utf-16"))
+    result = read(session, "a STRING", f"csv('{folder}')", "WITH (encoding = 'utf-16', separator = ';')")
+    assert rows(result) == [("grün", 1)]
+
+
 def test_the_first_file_that_is_there_tells_a_live_streams_columns(session: Session, folder: Path) -> None:
     session.sql(f"CREATE STREAM S(a INT, b STRING, t BIGINT) SOURCE csv('{folder}') ORDERED BY t")
     (folder / "0.csv").write_text("")

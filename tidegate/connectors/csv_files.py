@@ -5,8 +5,11 @@ from __future__ import annotations
 import bz2
 import csv
 import gzip
+import io
 import os
+import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import IO, Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -198,8 +201,9 @@ def _first_record(file: str, settings: Mapping[str, str]) -> list[str] | None:
     form: dict[str, Any] = {"delimiter": settings.get("separator", ",")}
     form |= {"quotechar": mark} if mark else {"quoting": csv.QUOTE_NONE}
     encoding = settings.get("encoding", "utf-8")
-    with _open(file) as data:
-        lines = (line.decode(encoding, "replace").removeprefix("\ufeff") for line in data)
+    with _opened(file) as data:
+        text = io.TextIOWrapper(data, encoding, "replace", "")
+        lines = (line.removeprefix("\ufeff") for line in text)
         comment = settings.get("comment")
         wanted = (line for line in lines if line.strip() and not (comment and line.startswith(comment)))
         return next(csv.reader(wanted, **form), None)
@@ -210,7 +214,7 @@ def _has_quotes(file: str, settings: Mapping[str, str]) -> bool:
     mark, escape = settings.get("quote", '"'), settings.get("escape")
     if not mark or "encoding" in settings or file.endswith((".zst", ".lz4", ".snappy", ".deflate")):
         return bool(mark)
-    with _open(file) as data:
+    with _opened(file) as data:
         count = sum(chunk.count(mark.encode()) for chunk in _chunks(data))
     if count % 2 and escape in (None, mark) and "comment" not in settings:
         raise Diagnostic(
@@ -221,8 +225,14 @@ def _has_quotes(file: str, settings: Mapping[str, str]) -> bool:
     return count > 0
 
 
-def _open(file: str) -> IO[bytes]:
-    return _OPENERS.get(os.path.splitext(file)[1], open)(file, "rb")  # type: ignore[no-any-return]
+@contextmanager
+def _opened(file: str) -> Iterator[IO[bytes]]:
+    """A file's content; what is wrong with it is told with its name."""
+    try:
+        with _OPENERS.get(os.path.splitext(file)[1], open)(file, "rb") as data:
+            yield data
+    except (OSError, EOFError, zlib.error, LookupError, csv.Error) as problem:
+        raise Diagnostic("SOURCE_BROKEN", f"{file} cannot be read: {problem}") from problem
 
 
 def _chunks(data: IO[bytes]) -> Iterator[bytes]:
