@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -115,13 +116,21 @@ def test_another_encoding_is_read_with_its_name(session: Session, folder: Path) 
     assert rows(result) == [("grün", 1)]
 
 
+def test_days_and_moments_are_read_as_they_are_said_to_be_written(session: Session, folder: Path) -> None:
+    (folder / "1.csv").write_text("d;w;t\n31.12.2020;20201231 2359;1\n2020-12-31;20201231 2359;2\n")
+    form = "WITH (separator = ';', date_format = 'dd.MM.yyyy', timestamp_format = 'yyyyMMdd HHmm')"
+    result = read(session, "d DATE, w TIMESTAMP_NTZ", f"csv('{folder}')", form)
+    assert rows(result) == [(date(2020, 12, 31), datetime(2020, 12, 31, 23, 59), 1)]
+    assert refused(session, result) == ["column 'd' is no DATE: 2020-12-31"]
+
+
 def test_the_first_file_that_is_there_tells_a_live_streams_columns(session: Session, folder: Path) -> None:
     session.sql(f"CREATE STREAM S(a INT, b STRING, t BIGINT) SOURCE csv('{folder}') ORDERED BY t")
     (folder / "0.csv").write_text("")
-    (folder / "1.csv").write_bytes(b'\xef\xbb\xbft,b,a\n1,"x\ny",1\n2,z,?\n')
+    (folder / "1.csv").write_bytes(b'\xef\xbb\xbft, B,a\n1,"x\ny",1\n2,z,?\n')
     live = session.query("SELECT a, b FROM S").start(begin=False)
     live.run.drain()
-    (folder / "2.csv").write_text("t,b,a\n3,w,3\n")
+    (folder / "2.csv").write_text("T, b,a\n3,w,3\n")
     live.finish()
     assert rows(live.result) == [(1, "x\ny", 1), (3, "w", 3)]
     assert live.status()["sources"]["S"]["quarantine"] == {"column 'a' is no INT": 1}

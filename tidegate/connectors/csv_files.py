@@ -26,7 +26,16 @@ from tidegate.connectors.files import (
     missing_column,
 )  # fmt: skip
 from tidegate.connectors.lines import text_columns
-from tidegate.connectors.raw import CORRUPT, POSITION, ROW_NUMBER, UNKNOWN, RawStream, shaped, stream_reader
+from tidegate.connectors.raw import (
+    CORRUPT,
+    POSITION,
+    ROW_NUMBER,
+    UNKNOWN,
+    RawStream,
+    literal,
+    shaped,
+    stream_reader,
+)  # fmt: skip
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
 from tidegate.language.signatures import Option, Signature
@@ -51,10 +60,12 @@ TEXT_FORM = (
 _NO_TEXT = "\ue000"
 """Stands for NULL within Spark's reader, so that a quoted empty text stays one."""
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
+_CLOSED = (".zst", ".lz4", ".snappy", ".deflate")
+"""Files that only Spark can look into."""
 _CHUNK = 1 << 20
 
 Layout = tuple[str, ...] | None
-"""The columns that a file's first line names; None if it names none."""
+"""The columns that a file's first line names, in lower case and with their spaces; None if it names none."""
 
 
 class CsvFiles(FileSource):
@@ -86,13 +97,13 @@ class CsvFiles(FileSource):
         settings = self.signature.settings(definition.source.options)
         quoted = [f for f in local_files(path) if _has_quotes(f, settings)]
         several = "true" if quoted or "://" in path else "false"
+        # Where nobody has looked at a first line, Spark does, and refuses another one than the declared.
+        more = {"multiLine": several, "enforceSchema": str(bool(local_files(path))).lower()}
         layouts = self._layouts(definition, path)
         parts = []
         for layout, files in layouts.items():
             places = path if len(layouts) == 1 else files
-            parts.append(
-                self._frame(spark.read, definition, layout, places, ROW_NUMBER, {"multiLine": several})
-            )
+            parts.append(self._frame(spark.read, definition, layout, places, ROW_NUMBER, more))
         frame = parts[0]
         for part in parts[1:]:
             frame = frame.unionAll(part)
@@ -123,7 +134,14 @@ class CsvFiles(FileSource):
             first = _first_record(file, settings)
             if first is not None:
                 found.setdefault(_layout(definition, settings.get("header"), first, file), []).append(file)
-        declared = tuple(c.name for c in definition.columns)
+        closed = [file for file in local_files(path) if file.endswith(_CLOSED)]
+        if closed and len(found) > 1:
+            raise Diagnostic(
+                "SOURCE_BROKEN",
+                f"nobody can tell which columns {closed[0]} has: other files have them in different orders",
+                help="compress it as .gz or .bz2, or keep it elsewhere",
+            )
+        declared = tuple(c.name.lower() for c in definition.columns)
         return found or {None if settings.get("header") == "false" else declared: local_files(path)}
 
     def _frame(
@@ -142,33 +160,31 @@ class CsvFiles(FileSource):
         # A row is unreadable or not whatever a query selects.
         options |= {"columnPruning": "false", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
         columns = text_columns(definition.columns)
-        declared = {c.name.lower(): c for c in columns}
+        names = {c.name.lower(): c.name for c in columns}
         if layout is not None:
-            columns = tuple(declared.get(name.lower(), Field(name, STRING)) for name in layout)
+            columns = tuple(Field(name, STRING) for name in layout)
+            names = {name.strip(): name for name in layout}
         schema = f"{schema_ddl(columns)}, {CORRUPT} STRING"
         frame = load(definition, reader.format("csv").options(**options).schema(schema), places)
+        chosen = [f"{quote(names[c.name.lower()])} AS {quote(c.name)}" for c in definition.columns]
         o0, o1 = FILE_ORDER
-        chosen = [*(quote(c.name) for c in definition.columns), CORRUPT, f"{o0} AS _path", f"{o1} AS _block"]
-        return frame.selectExpr(*chosen, f"CAST({position} AS BIGINT) AS {POSITION}")
+        order = [f"{o0} AS _path", f"{o1} AS _block", f"CAST({position} AS BIGINT) AS {POSITION}"]
+        return frame.selectExpr(*chosen, CORRUPT, *order)
 
     def _shaped(self, definition: StreamDefinition, frame: DataFrame) -> RawStream:
         settings = self.signature.settings(definition.source.options)
         readers: dict[str, str] = {}
-        for option, types in (
-            ("timestamp_format", ("TIMESTAMP", "TIMESTAMP_NTZ")),
-            ("date_format", ("DATE",)),
-        ):
-            if option in settings:
-                pattern = (
-                    settings[option]
-                    .replace("\\", "\\\\")
-                    .replace("'", "\\'")
-                    .replace("{", "{{")
-                    .replace("}", "}}")
-                )
-                function = "try_to_date" if option == "date_format" else "try_to_timestamp"
-                readers |= {name: f"CAST({function}({{}}, '{pattern}') AS {name})" for name in types}
+        if "timestamp_format" in settings:
+            made = f"try_to_timestamp({{}}, {_pattern(settings['timestamp_format'])})"
+            readers |= {"TIMESTAMP": made, "TIMESTAMP_NTZ": f"CAST({made} AS TIMESTAMP_NTZ)"}
+        if "date_format" in settings:
+            readers["DATE"] = f"CAST(try_to_timestamp({{}}, {_pattern(settings['date_format'])}) AS DATE)"
         return shaped(definition, frame, "_path", "_block", POSITION, readers)
+
+
+def _pattern(text: str) -> str:
+    """A pattern as a literal of a text that is formatted later."""
+    return literal(text).replace("{", "{{").replace("}", "}}")
 
 
 def _layout(definition: StreamDefinition, header: str | None, first: list[str], file: str) -> Layout:
@@ -190,12 +206,15 @@ def _layout(definition: StreamDefinition, header: str | None, first: list[str], 
         if lowered.count(column.name.lower()) > 1:
             raise Diagnostic("DUPLICATE_COLUMN", f"the first line of {file} has '{column.name}' twice")
     # What nobody declared needs no name, except that Spark wants one.
-    return tuple(n if lowered.count(n.lower()) == 1 and n else f"_{i}" for i, n in enumerate(names))
+    return tuple(
+        name.lower() if plain and lowered.count(plain) == 1 else f"_{i}"
+        for i, (name, plain) in enumerate(zip(first, lowered, strict=True))
+    )
 
 
 def _first_record(file: str, settings: Mapping[str, str]) -> list[str] | None:
     """The values of the first line that holds any; None where a file is empty or nobody here can look into it."""
-    if file.endswith((".zst", ".lz4", ".snappy", ".deflate")):
+    if file.endswith(_CLOSED):
         return None
     mark = settings.get("quote", '"')
     form: dict[str, Any] = {"delimiter": settings.get("separator", ",")}
@@ -212,7 +231,7 @@ def _first_record(file: str, settings: Mapping[str, str]) -> list[str] | None:
 def _has_quotes(file: str, settings: Mapping[str, str]) -> bool:
     """Whether values may hold line ends. Quotes come in pairs: one that is not closed would swallow the rest of its file."""
     mark, escape = settings.get("quote", '"'), settings.get("escape")
-    if not mark or "encoding" in settings or file.endswith((".zst", ".lz4", ".snappy", ".deflate")):
+    if not mark or "encoding" in settings or file.endswith(_CLOSED):
         return bool(mark)
     with _opened(file) as data:
         count = sum(chunk.count(mark.encode()) for chunk in _chunks(data))

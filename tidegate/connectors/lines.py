@@ -18,7 +18,7 @@ from tidegate.types import STRING, Schema
 LINE_FORMAT = Option("format", "choice", "what a line is, 'json' by default", ("json", "csv", DEBEZIUM))
 SEPARATOR = Option("separator", "character", "of csv lines, ',' by default", aliases=("sep", "delimiter"))
 
-JSON_TEXT = "get_json_object({0}, concat('$.', {1}))"
+JSON_TEXT = "get_json_object({0}, concat('$[\\'', {1}, '\\']'))"
 """The text of a member of an object's text."""
 
 

@@ -123,14 +123,14 @@ class RawStream:
         given, value, named = names[column.name], values[column.name], f"column '{column.name}'"
         found = []
         if self._is_text(column):
-            problem = _literal(f"{named} is no {column.type}: ")
+            problem = literal(f"{named} is no {column.type}: ")
             found.append(f"WHEN {given} IS NOT NULL AND {value} IS NULL THEN concat({problem}, {given})")
         if column.type in (TIMESTAMP, TIMESTAMP_NTZ, DATE):
             # Python's calendar ends there, and with it what can be shown.
-            far = _literal(f"{named} is not in the years 1 to 9999: ")
+            far = literal(f"{named} is not in the years 1 to 9999: ")
             found.append(f"WHEN year({value}) NOT BETWEEN 1 AND 9999 THEN concat({far}, year({value}))")
         if not column.nullable:
-            found.append(f"WHEN {value} IS NULL THEN " + _literal(f"{named} is NULL"))
+            found.append(f"WHEN {value} IS NULL THEN " + literal(f"{named} is NULL"))
         return found
 
     def _corrupt(self, names: Mapping[str, str], values: Mapping[str, str]) -> str:
@@ -138,8 +138,8 @@ class RawStream:
         whens = []
         for column in self.definition.columns:
             if self.text is not None and column.name in names and not self._is_text(column):
-                text = self.text.format(names[CORRUPT], _literal(column.name))
-                problem = _literal(f"column '{column.name}' is no {column.type}: ")
+                text = self.text.format(names[CORRUPT], literal(column.name))
+                problem = literal(f"column '{column.name}' is no {column.type}: ")
                 unread = f"{values[column.name]} IS NULL AND {text} IS NOT NULL"
                 whens.append(f"WHEN {unread} THEN concat({problem}, {text})")
         unknown = "'the row cannot be read'"
@@ -183,7 +183,8 @@ def _at_the_limits(ts: str) -> str:
     return f"{ts} NOT BETWEEN {MIN + 1}L AND {MAX - 2}L THEN concat('the time is at the limit of 64 bits: ', {ts})"
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
+    """A text as Spark's SQL writes it."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
