@@ -106,7 +106,12 @@ CSV = FileSinks(
         1,
         meaning="separated values",
     ),
-    (("escape", '"'), ("header", "true")),
+    (
+        ("escape", '"'),
+        ("header", "true"),
+        ("ignoreLeadingWhiteSpace", "false"),
+        ("ignoreTrailingWhiteSpace", "false"),
+    ),
 )
 JSON = FileSinks(
     Signature(
