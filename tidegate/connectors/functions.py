@@ -22,7 +22,7 @@ from tidegate.connectors.raw import CORRUPT, POSITION, REASON, RawStream, shaped
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition
 from tidegate.language.signatures import Kind, Option, Signature
-from tidegate.spark.values import arrow_type, infer_columns, schema_ddl
+from tidegate.spark.values import arrow_type, infer_columns, schema_ddl, unfit
 from tidegate.types import Schema
 
 Read = Callable[..., Iterable[Any]]
@@ -201,12 +201,8 @@ def _table(columns: Schema, items: Sequence[_Item]) -> pa.Table:
 
 
 def _checked(item: _Item, columns: Schema) -> _Item:
-    for value, column in zip(item.values, columns, strict=True):
-        try:
-            pa.array([value], arrow_type(column.type))
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            return _refused(item.values, columns, f"column '{column.name}' is no {column.type}: {value!r}")
-    return item
+    problem = unfit(item.values, columns)
+    return item if problem is None else _refused(item.values, columns, problem)
 
 
 def _from_arrow(columns: Schema, batch: pa.RecordBatch | pa.Table) -> pa.Table:
