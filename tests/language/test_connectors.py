@@ -105,6 +105,16 @@ def test_a_function_of_the_program_is_checked_by_its_own_signature() -> None:
     assert refused(stream("feed('h')")).condition == "UNKNOWN_SOURCE", "another session knows nothing of it"
 
 
+def test_names_that_everybody_knows_stay_what_they_are() -> None:
+    session = connect()
+    for _ in range(2):
+        session.source("feed", list)
+    with pytest.raises(Diagnostic, match="'csv'"):
+        session.source("csv", list)
+    with pytest.raises(Diagnostic, match="'Noop'"):
+        session.sink("Noop", lambda epoch, changes: None)
+
+
 @pytest.mark.parametrize(
     ("call", "condition", "help"),
     [

@@ -21,7 +21,7 @@ from tidegate.connectors.protocol import Sink, Source, Traits
 from tidegate.connectors.raw import CORRUPT, POSITION, REASON, RawStream, shaped
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition
-from tidegate.language.signatures import Kind, Option, Signature
+from tidegate.language.signatures import Connector, Kind, Option, Signature
 from tidegate.spark.values import arrow_type, infer_columns, schema_ddl, unfit
 from tidegate.types import Schema
 
@@ -259,6 +259,12 @@ class FunctionSinks:
         return FunctionSink(self.signature.name, take, has if seen is not None else None)
 
 
+def _check_name(name: str, known: Mapping[str, Connector]) -> None:
+    """A program's functions may take the place of others of its own, not of connectors that everybody knows."""
+    if name.lower() in known and not isinstance(known[name.lower()], (FunctionSource, FunctionSinks)):
+        raise Diagnostic("NAME_EXISTS", f"there is a connector '{name}' already", help="choose another name")
+
+
 class OwnConnectors:
     """What a session offers for functions of the program."""
 
@@ -282,6 +288,7 @@ class OwnConnectors:
         row goes to the quarantine.
         """
         made = function_source(name, read, live, convert, again)
+        _check_name(name, self.catalog.sources)
         self.catalog = self.catalog.with_connector("source", made)
 
     def sink(self, name: str, write: Callable[..., None], *, has: Callable[..., bool] | None = None) -> None:
@@ -291,4 +298,5 @@ class OwnConnectors:
         `has(epoch, argument, …)` tells whether an epoch was taken, also before a restart.
         """
         made = FunctionSinks(signature_of(name, write, skip=2), write, has)
+        _check_name(name, self.catalog.sinks)
         self.catalog = self.catalog.with_connector("sink", made)
