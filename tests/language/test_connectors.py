@@ -94,7 +94,7 @@ def test_a_broken_package_is_named_and_disturbs_nobody(package: Path) -> None:
 def test_a_function_of_the_program_is_checked_by_its_own_signature() -> None:
     session = connect()
     session.source("feed", lambda host, port=80, *, limit=10, loud=False: [])
-    session.sql(stream("feed('h')", "WITH (limit = 5, loud = true)"))
+    session.sql(stream("feed('h')", "WITH (limit = -5, loud = true)"))
     assert refused(stream("feed()").replace("X", "Y"), session).help == "feed('host'[, port])"
     found = refused(stream("feed('h')", "WITH (limt = 5)").replace("X", "Y"), session)
     assert found.help == "did you mean 'limit'?"

@@ -56,7 +56,8 @@ class FunctionSource(Source):
         return read_inbox(spark, definition, inbox, _ddl(definition))
 
     def size(self, definition: StreamDefinition, data: Any = None) -> int:
-        return int(self._table(definition).nbytes) if self.read is not None else 0
+        kept = self._kept.get((definition.source, definition.columns))
+        return 0 if kept is None else int(kept.nbytes)
 
     def poll(self, definition: StreamDefinition, offset: Any) -> tuple[Any, Any] | None:
         if self.follow is not None:
@@ -133,7 +134,7 @@ def signature_of(name: str, function: Callable[..., Any] | None, skip: int = 0) 
 
 def _kind(parameter: inspect.Parameter) -> Kind:
     wanted = parameter.annotation if parameter.annotation is not parameter.empty else type(parameter.default)
-    kinds: dict[Any, Kind] = {bool: "boolean", int: "integer"}
+    kinds: dict[Any, Kind] = {bool: "boolean", int: "number"}
     return kinds.get(wanted, "text")
 
 

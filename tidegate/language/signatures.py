@@ -13,8 +13,8 @@ from typing import Literal, Protocol
 from tidegate import time
 from tidegate.errors import Diagnostic, did_you_mean
 
-Kind = Literal["text", "boolean", "integer", "duration", "character", "choice"]
-"""What values an option has; a `character` may be empty, which turns it off."""
+Kind = Literal["text", "boolean", "integer", "number", "duration", "character", "choice"]
+"""What values an option has: an `integer` is not negative, a `character` may be empty, which turns it off."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Option:
             "text": "a text",
             "boolean": "true or false",
             "integer": "a whole number, 0 or more",
+            "number": "a whole number",
             "duration": "a period, as '5 seconds'",
             "character": "one character",
         }[self.kind]
@@ -62,7 +63,8 @@ class Option:
             parse_period(text, timestamps=True)
         fits = {
             "boolean": text in ("true", "false"),
-            "integer": text.isascii() and text.isdigit(),
+            "integer": re.fullmatch(r"[0-9]+", text) is not None,
+            "number": re.fullmatch(r"-?[0-9]+", text) is not None,
             "character": len(text) <= 1,
             "choice": text in self.choices,
         }
@@ -79,7 +81,9 @@ class Option:
         (False, 5)
         """
         text = self.read(given)
-        return text == "true" if self.kind == "boolean" else int(text) if self.kind == "integer" else text
+        if self.kind == "boolean":
+            return text == "true"
+        return int(text) if self.kind in ("integer", "number") else text
 
 
 STREAM_OPTIONS = (
@@ -110,7 +114,7 @@ class Signature:
         >>> Signature("kafka", (Option("servers"), Option("topic"), Option("format")), needed=2).usage
         "kafka('servers', 'topic'[, 'format'])"
         """
-        texts = [f"'{p.name}'" if p.kind != "integer" else p.name for p in self.parameters]
+        texts = [p.name if p.kind in ("integer", "number") else f"'{p.name}'" for p in self.parameters]
         given, rest = texts[: self.needed], texts[self.needed :]
         text = ", ".join(given)
         for more in rest:
