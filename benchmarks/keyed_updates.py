@@ -13,9 +13,9 @@ import time
 import numpy as np
 import polars as pl
 
+from tidegate.connectors import registry
 from tidegate.kernels.rows import Frame
 from tidegate.language.binder import bind
-from tidegate.language.catalog import Catalog
 from tidegate.language.dialect import parse
 from tidegate.language.statements import define
 from tidegate.physical.lowering import Program, States, compile_plan, settled
@@ -35,7 +35,7 @@ CHANGES = (100, 1_000, 10_000, 100_000)
 
 
 def program() -> Program:
-    catalog = Catalog()
+    catalog = registry.catalog()
     for statement in parse(SCRIPT):
         catalog = define(statement, catalog, SCRIPT)
     return compile_plan(bind(parse(VIEW)[0], catalog, VIEW).plan)

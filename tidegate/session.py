@@ -27,14 +27,16 @@ from tidegate.algebra.failures import located, user_calls
 from tidegate.algebra.modify import Sync
 from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid, tree
 from tidegate.algebra.properties import result_key
-from tidegate.connectors.sinks import Sink, make_sink
-from tidegate.connectors.sources import LIVE_ONLY
+from tidegate.connectors import registry
+from tidegate.connectors.functions import OwnConnectors
+from tidegate.connectors.sinks import Sink, open_sink
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.language import syntax
 from tidegate.language.binder import BoundQuery, bind
-from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition, ViewDefinition
+from tidegate.language.catalog import SourceCall, StreamDefinition, ViewDefinition
 from tidegate.language.dialect import parse
-from tidegate.language.statements import define, parse_period, read_options, read_sink
+from tidegate.language.signatures import parse_period
+from tidegate.language.statements import define, read_call
 from tidegate.optimizer.driver import Firing, optimize
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.results import Result
@@ -49,7 +51,7 @@ from tidegate.scalars.typing import type_from_sql
 from tidegate.spark.context import spark_session
 from tidegate.spark.typing import ask_spark
 from tidegate.spark.values import infer_columns
-from tidegate.time import BATCHES, widened
+from tidegate.time import BATCHES, MAX, MIN, widened
 from tidegate.types import TIMESTAMP, Field, Schema, Type, Value
 
 Progress = Callable[[float], None]
@@ -71,7 +73,7 @@ def connect(
     return Session(spark, master, state, partitions, verbose)
 
 
-class Session:
+class Session(OwnConnectors):
     """Streams, views and functions by name, and queries over them."""
 
     def __init__(
@@ -82,7 +84,7 @@ class Session:
         partitions: int | None = None,
         verbose: bool = False,
     ) -> None:
-        self.catalog = Catalog()
+        self.catalog = registry.catalog()
         self.data: dict[str, Any] = {}
         self._given, self._master, self._state = spark, master, state
         self._partitions, self._verbose = partitions, verbose
@@ -122,6 +124,8 @@ class Session:
         orders the rows of an instant into batches.
         """
         columns, table = infer_columns(data, self._schema(schema))
+        if schema is None:  # rows that are pushed later may hold what these do not
+            columns = tuple(replace(c, nullable=True) for c in columns)
         for column in [c for c in (ordered_by, *(valid or ()), batch) if c is not None]:
             found = next((c for c in columns if c.name.lower() == column.lower()), None)
             if found is None:
@@ -156,7 +160,7 @@ class Session:
         if not isinstance(schema, str):
             return schema
         statement = parse(f"CREATE TABLE t({schema}) FROM memory('t')")[0]
-        found = define(statement, Catalog(), schema).find("t")
+        found = define(statement, registry.catalog(), schema).find("t")
         assert isinstance(found, StreamDefinition)
         return found.columns
 
@@ -219,13 +223,12 @@ class Session:
             case syntax.AsOf():
                 return self._as_of(statement, text, progress)
             case syntax.InsertInto():
-                query = self.bound_query(statement.args["query"], text)
                 try:
-                    sink = read_sink(statement.args["sink"])
-                    options = read_options(statement.args.get("options"))
+                    said = statement.args.get("options")
+                    sink = read_call(statement.args["sink"], said, self.catalog.sinks, "sink")
                 except Diagnostic as diagnostic:
                     raise diagnostic.locate(text) from None
-                return query.into(replace(sink, options=tuple(sorted(options.items()))), progress)
+                return self.bound_query(statement.args["query"], text).into(sink, progress)
             case syntax.SetOption():
                 self._set(statement, text)
                 return None
@@ -449,7 +452,7 @@ class Query:
     @property
     def is_live(self) -> bool:
         """Whether a source has no end, or is to be read as if it had none."""
-        return self.session.live or any(d.source.function in LIVE_ONLY for d in self.definitions.values())
+        return self.session.live or not all(map(registry.has_end, self.definitions.values()))
 
     def run(self, progress: Progress | None = None, boundaries: Sequence[int] | None = None) -> Result:
         """The answer over recorded data, to the end of the sources; `boundaries` are instants at which epochs end."""
@@ -501,17 +504,17 @@ class Query:
 
     def into(self, sink: SourceCall, progress: Progress | None = None) -> Any:
         """Write the changes of the answer to a sink: at once over recorded data, epoch by epoch over live data."""
-        target = make_sink(sink.function, sink.arguments)
+        target = open_sink(sink)
         if self.is_live:
             return self.start(sink=target)
         if target.has(1):
             raise Diagnostic(
                 "SINK_NOT_EMPTY",
-                f"{sink.arguments[0] if sink.arguments else sink.function} holds an answer already",
+                f"{target.place} holds an answer already",
                 help="choose another directory, or remove this one",
             )
         result = self.run(progress)
-        target.write(1, result.changes())
+        target.write(1, result.delivered(target.form, MIN, MAX))
         return result
 
     @property

@@ -114,6 +114,9 @@ def test_syntax_errors_come_before_anything_is_defined() -> None:
         ("SELECT a FROM S HAVING a > 3", "use WHERE"),
         ("DROP STREAM S", "DROP VIEW V first"),
         ("CREATE STREAM X(a INT, t BIGINT) SOURCE kafak('X') ORDERED BY t", "did you mean 'kafka'?"),
+        ("CREATE TABLE X(a INT) FROM csv('x') WITH (seperator = ';')", "did you mean 'separator'?"),
+        ("CREATE TABLE X(a INT) FROM csv('x') WITH (header = 2)", "it takes true or false"),
+        ("CREATE TABLE X(a INT) FROM kafka('x')", "kafka('servers', 'topic')"),
     ],
 )
 def test_help_says_what_would_work(text: str, help: str) -> None:

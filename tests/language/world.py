@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tidegate.algebra import operators as op
+from tidegate.connectors import registry
 from tidegate.language import syntax
 from tidegate.language.binder import BoundQuery, bind
 from tidegate.language.catalog import Catalog
@@ -22,7 +23,7 @@ from tidegate.types import Row
 class World:
     """Definitions and rows."""
 
-    catalog: Catalog = field(default_factory=Catalog)
+    catalog: Catalog = field(default_factory=registry.catalog)
     sources: dict[str, Source] = field(default_factory=dict)
 
     def run(self, script: str) -> World:

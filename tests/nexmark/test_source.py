@@ -91,3 +91,9 @@ def test_a_column_that_the_format_does_not_give_is_named(spark: SparkSession, se
     )
     with pytest.raises(Diagnostic, match="no column 'auctoin'"):
         session.query("SELECT auctoin FROM Other").run()
+
+
+def test_an_option_that_is_misspelt_is_told() -> None:
+    with pytest.raises(Diagnostic) as raised:
+        Settings.of({"evnts": "5"})
+    assert (raised.value.condition, raised.value.help) == ("UNKNOWN_OPTION", "did you mean 'events'?")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,9 +35,13 @@ def test_csv_columns_are_found_by_the_header_and_bad_rows_are_kept(engine: Engin
     rooms = stream("csv", path)
     result = engine.run("q", rooms.scan, {"Rooms": rooms})
     assert sorted(tuple(r) for r in result.intervals().collect()) == [("a", 20, 1, 1, 2), ("c", 21, 3, 3, 4)]
-    assert result.manifest().sources["Rooms"].refused == {"the row cannot be read": 1, "the time is NULL": 1}
+    assert result.manifest().sources["Rooms"].refused == {
+        "column 'degrees' is no INT": 1,
+        "the time is NULL": 1,
+    }
     kept = engine.spark.read.parquet(result.storage.path("quarantine/Rooms")).collect()
-    assert {r.reason: r.raw for r in kept}["the row cannot be read"] == "2,hot,b"
+    found = {r.reason: json.loads(r.raw) for r in kept}
+    assert found["column 'degrees' is no INT: hot"] == {"room": "b", "degrees": "hot", "t": "2"}
 
 
 def test_row_windows_take_files_in_order_of_name_and_position(engine: Engine, tmp_path: Path) -> None:

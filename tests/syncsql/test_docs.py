@@ -8,8 +8,8 @@ from pathlib import Path
 from tests.syncsql.test_paper import rooms
 from tests.syncsql.world import World
 from tidegate.algebra.modify import CODES, operation_of
+from tidegate.connectors import registry
 from tidegate.language.binder import bind
-from tidegate.language.catalog import Catalog
 from tidegate.language.dialect import parse
 from tidegate.language.statements import define
 from tidegate.language.syntax import CreateBase, CreateView
@@ -29,7 +29,7 @@ def table(title):
 
 
 def test_statements_bind_in_order():
-    catalog, queries = Catalog(), 0
+    catalog, queries = registry.catalog(), 0
     for block in BLOCKS:
         for statement in parse(block):
             if isinstance(statement, (CreateBase, CreateView)):

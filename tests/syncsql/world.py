@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from tests.changes import Change, tagged
 from tests.kernels.conftest import Toolbox
 from tidegate.algebra.properties import result_key
+from tidegate.connectors import registry
 from tidegate.language.binder import BoundQuery, bind
-from tidegate.language.catalog import Catalog, StreamDefinition
+from tidegate.language.catalog import StreamDefinition
 from tidegate.language.dialect import parse
 from tidegate.language.statements import define
 from tidegate.language.syntax import CreateBase, CreateView
@@ -25,7 +26,7 @@ class World:
     """The definitions of a script; rows are tuples of the declared columns, in order of arrival."""
 
     def __init__(self, script: str, rows: Mapping[str, Sequence[Row]]) -> None:
-        self.catalog = Catalog()
+        self.catalog = registry.catalog()
         for statement in parse(script):
             if isinstance(statement, (CreateBase, CreateView)):
                 self.catalog = define(statement, self.catalog, script)

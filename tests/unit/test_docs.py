@@ -11,7 +11,6 @@ from tidegate import time
 from tidegate.algebra import operators as op
 from tidegate.language.aggregation import SQL_AGGREGATES
 from tidegate.language.dialect import STATEMENTS, parse
-from tidegate.language.statements import SINKS, SOURCES
 from tidegate.optimizer.rules import RULES
 from tidegate.reference.snapshots import _MEANINGS
 from tidegate.scalars.meaning import FUNCTIONS
@@ -31,14 +30,12 @@ def listed(after: str) -> set[str]:
 @pytest.mark.parametrize(
     ("after", "names"),
     [
-        ("Sources: ", SOURCES),
-        ("SELECT …`): ", SINKS),
         ("Units:\n", [u.lower() for u in time.UNITS if u.endswith("S")]),
         ("Statements start with: ", STATEMENTS),
         ("## Aggregates\n", SQL_AGGREGATES),
         ("with Spark's answers (each is tested against Spark, value by value):\n", FUNCTIONS),
     ],
-    ids=["sources", "sinks", "units", "statements", "aggregates", "functions"],
+    ids=["units", "statements", "aggregates", "functions"],
 )
 def test_lists_are_those_of_the_code(after: str, names: list[str]) -> None:
     assert listed(after) == set(names)

@@ -19,9 +19,10 @@ from tidegate.algebra.printing import tree
 from tidegate.algebra.properties import result_key
 from tidegate.algebra.sequences import SessionWindow
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow
+from tidegate.connectors import registry
 from tidegate.errors import Diagnostic
 from tidegate.language.binder import bind
-from tidegate.language.catalog import Catalog, StreamDefinition
+from tidegate.language.catalog import StreamDefinition
 from tidegate.language.dialect import parse
 from tidegate.language.statements import define
 from tidegate.reference.snapshots import Arrivals, Reference
@@ -43,7 +44,7 @@ EPOCHS = ([MAX], [*range(0, 20 * BATCHES, BATCHES), MAX], [2 * BATCHES, 6 * BATC
 
 
 def catalog():
-    known = Catalog()
+    known = registry.catalog()
     for statement in parse(SCRIPT):
         known = define(statement, known, SCRIPT)
     return known
@@ -186,7 +187,7 @@ def test_the_table_in_the_documentation():
     ]
     source = Reference({"V": Arrivals(ticks)})
     known = "CREATE STREAM V(v STRING, b INT, t BIGINT) SOURCE memory('x') ORDERED BY t BATCH b"
-    stream = define(parse(known)[0], Catalog(), known)
+    stream = define(parse(known)[0], registry.catalog(), known)
     windows = re.findall(r"`([^`]+)`", head)
     assert len(windows) == 4
     for place, window in enumerate(windows, 2):

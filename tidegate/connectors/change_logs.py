@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from tidegate.connectors.debezium import UnreadableEventError, decode
-from tidegate.spark.values import arrow_type, quote, schema_ddl
+from tidegate.spark.values import arrow_type, quote, schema_ddl, unfit
 from tidegate.types import Schema, Value
 
 DEBEZIUM = "debezium"
@@ -40,6 +40,17 @@ class _Decoder:
         for batch in batches:
             yield self._decoded(batch)
 
+    def _row(self, line: str) -> tuple[dict[str, Value] | None, str | None]:
+        """The row of an event, or why there is none; whatever an event holds, only it is refused."""
+        try:
+            row = decode(line, self.columns)
+        except UnreadableEventError as why:
+            return {}, str(why)
+        except (RecursionError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as why:
+            return {}, f"this is not Debezium's envelope: {type(why).__name__}"
+        problem = None if row is None else unfit([row.get(c.name) for c in self.columns], self.columns)
+        return (row, None) if problem is None else ({}, problem)
+
     def _decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         places: list[int] = []
         rows: list[dict[str, Value]] = []
@@ -48,17 +59,13 @@ class _Decoder:
         for place, line in enumerate(batch.column(self.column).to_pylist()):
             if line is None or not line.strip():
                 continue
-            try:
-                row, problem = decode(line, self.columns), None
-            except UnreadableEventError as why:
-                row, problem = {}, str(why)
+            row, problem = self._row(line)
             if row is None:
                 continue
             places.append(place)
             rows.append(row)
             texts.append(None if problem is None else line)
-            # Reasons are counted, so they must not hold the values that differ from event to event.
-            reasons.append(None if problem is None else problem.split(":", maxsplit=1)[0])
+            reasons.append(problem)
         kept = batch.take(pa.array(places, pa.int64()))
         arrays = [kept.column(name) for name in self.others]
         arrays += [pa.array([r.get(c.name) for r in rows], arrow_type(c.type)) for c in self.columns]

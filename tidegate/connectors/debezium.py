@@ -119,7 +119,7 @@ def _cell(
     try:
         return _value(value, type_, unit)
     except (ValueError, TypeError, ArithmeticError, InvalidOperation):
-        raise UnreadableEventError(f"column {name!r}: {value!r} is no {type_}") from None
+        raise UnreadableEventError(f"column {name!r} is no {type_}: {value!r}") from None
 
 
 def _value(value: Any, type_: Type, unit: float) -> Value:

@@ -5,14 +5,17 @@ The catalog is a value: registering returns a new one, so a failing statement le
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from time import time_ns
+from typing import Any, Literal, cast
 
 from sqlglot import exp
 
 from tidegate.algebra.operators import Scan
 from tidegate.errors import Diagnostic
+from tidegate.language.signatures import Connector
 from tidegate.language.sync_syntax import ModifyOver
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
 from tidegate.time import BATCHES
@@ -24,14 +27,16 @@ ARRIVAL = "arrival_time"
 
 @dataclass(frozen=True)
 class SourceCall:
-    """Where rows come from: `SOURCE function(argument, …) WITH (option = value, …)`.
+    """Where rows come from or go to: `function(argument, …) WITH (option = value, …)`.
 
-    `memory` stands for rows that the program gave itself; its only argument is their name in the session.
+    `memory` stands for rows that the program gave itself; its only argument is their name in the session. `connector` is what
+    the name stood for when the call was read, so that a name that a session adds means the same wherever the call is used.
     """
 
     function: str
     arguments: tuple[Any, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
+    connector: Connector | None = field(default=None, compare=False, repr=False)
 
     @property
     def option(self) -> dict[str, str]:
@@ -45,7 +50,8 @@ class StreamDefinition:
     `columns` are all declared columns as the source delivers them. A stream has `ordered_by` (one of them, TIMESTAMP
     or an integer) or, with `valid`, two columns for ts and te. A table has neither: its rows are valid from the beginning.
     `slack` (ticks) bounds the disorder, `idle` (microseconds of wall time without rows) moves the watermark of a
-    silent source. `batch` names the column that orders the rows of one instant into batches; `width` is how many ticks an
+    silent source. `entered` (microseconds since 1970) is when the definition was made: recorded rows without a time of their own get
+    theirs from then on, one after the other, so that every reading gives them the same. `batch` names the column that orders the rows of one instant into batches; `width` is how many ticks an
     instant has in the query that reads the stream.
     """
 
@@ -59,6 +65,7 @@ class StreamDefinition:
     idle: int | None = None
     batch: str | None = None
     width: int = 1
+    entered: int = field(default_factory=lambda: time_ns() // 1_000, compare=False, repr=False)
 
     @property
     def in_batches(self) -> StreamDefinition:
@@ -126,11 +133,13 @@ Definition = StreamDefinition | ViewDefinition
 
 @dataclass(frozen=True)
 class Catalog:
-    """All names of a session, looked up without regard to case."""
+    """All names of a session, looked up without regard to case; those of sources and sinks are in lower case."""
 
     definitions: Mapping[str, Definition] = field(default_factory=dict)
     functions: Mapping[str, ScalarFunction] = field(default_factory=dict)
     aggregates: Mapping[str, AggregateFunction] = field(default_factory=dict)
+    sources: Mapping[str, Connector] = field(default_factory=dict)
+    sinks: Mapping[str, Connector] = field(default_factory=dict)
 
     def find(self, name: str) -> Definition | None:
         return self.definitions.get(name.lower())
@@ -153,6 +162,13 @@ class Catalog:
         if isinstance(function, ScalarFunction):
             return replace(self, functions={**self.functions, key: function})
         return replace(self, aggregates={**self.aggregates, key: function})
+
+    def with_connector(self, what: Literal["source", "sink"], connector: Connector) -> Catalog:
+        """A source or sink under the name of its signature, whatever had that name before."""
+        own = {connector.signature.name.lower(): connector}
+        if what == "source":
+            return replace(self, sources=ChainMap(own, cast(Any, self.sources)))
+        return replace(self, sinks=ChainMap(own, cast(Any, self.sinks)))
 
     @property
     def names(self) -> list[str]:

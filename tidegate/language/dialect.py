@@ -278,7 +278,7 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         def option() -> exp.Expression:
             key = self._expect_name("an option")
             while self._match(TokenType.DOT):
-                key = exp.to_identifier(f"{key.name}.{self._expect_name('an option').name}")
+                key.set("this", f"{key.name}.{self._expect_name('an option').name}")
             if not self._match(TokenType.EQ):
                 self._stop(f"expected ={self._but_found()}", *self._here())
             value = self._parse_unary()

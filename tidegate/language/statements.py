@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sqlglot import exp
@@ -14,22 +13,17 @@ from tidegate.language import syntax
 from tidegate.language.binder import bind
 from tidegate.language.blocks import Ask
 from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition, ViewDefinition
+from tidegate.language.signatures import STREAM_OPTIONS, Connector, Option, Signature, parse_period
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.typing import type_from_sql
 from tidegate.types import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
-
-SOURCES = ("csv", "json", "parquet", "kafka", "socket", "memory", "rate", "spark")
-"""Sources that rows can come from."""
-
-SINKS = ("parquet", "csv", "json", "console", "noop")
-"""Sinks that changes can go to."""
 
 
 def define(statement: exp.Expression, catalog: Catalog, text: str, ask: Ask | None = None) -> Catalog:
     """The catalog after a definition; the old one stays as it was if the statement is wrong."""
     try:
         if isinstance(statement, syntax.CreateBase):
-            definition = _base(statement)
+            definition = _base(statement, catalog)
             replacing = bool(statement.args["replace"])
             after = _placed(lambda: catalog.with_definition(definition, replacing), statement)
             if replacing:
@@ -50,7 +44,7 @@ def _placed(register: Callable[[], Catalog], statement: exp.Expression) -> Catal
         raise diagnostic.at(span_of(statement.this)) from None
 
 
-def _base(statement: syntax.CreateBase) -> StreamDefinition:
+def _base(statement: syntax.CreateBase, catalog: Catalog) -> StreamDefinition:
     name = statement.this.name
     columns: list[Field] = []
     for column in statement.args["columns"]:
@@ -64,13 +58,13 @@ def _base(statement: syntax.CreateBase) -> StreamDefinition:
             raise diagnostic.at(span_of(column.this)) from None
         required = bool(column.args.get("constraints"))
         columns.append(Field(column.name, kind, nullable=not required))
-    source = _call(statement.args["source"], SOURCES, "source")
-    options = read_options(statement.args.get("options"))
+    table = statement.args["kind"] == "TABLE"
+    said, common = statement.args.get("options") or [], () if table else STREAM_OPTIONS
+    source = read_call(statement.args["source"], said, catalog.sources, "source", common)
+    options = source.option
     slack, idle = options.pop("slack", None), options.pop("idle", None)
-    definition = StreamDefinition(
-        name, tuple(columns), replace(source, options=tuple(sorted(options.items()))),
-        table=statement.args["kind"] == "TABLE",
-    )  # fmt: skip
+    source = replace(source, options=tuple(options.items()))
+    definition = StreamDefinition(name, tuple(columns), source, table=table)
     ordered_by, valid = statement.args.get("ordered_by"), statement.args.get("valid")
     batch = statement.args.get("batch")
     if definition.table and (ordered_by is not None or valid is not None):
@@ -94,11 +88,11 @@ def _base(statement: syntax.CreateBase) -> StreamDefinition:
             )
         definition = replace(definition, valid=(first.name, last.name))
     domain_is_timestamp = definition.time_type == TIMESTAMP
-    said = {o.this.name.lower(): span_of(o) for o in statement.args.get("options") or []}
+    places = {o.this.name.lower(): span_of(o) for o in said}
     if slack is not None:
-        definition = replace(definition, slack=_period(slack, domain_is_timestamp, said["slack"]))
+        definition = replace(definition, slack=_period(slack, domain_is_timestamp, places["slack"]))
     if idle is not None:
-        definition = replace(definition, idle=_period(idle, True, said["idle"]))
+        definition = replace(definition, idle=_period(idle, True, places["idle"]))
     return definition
 
 
@@ -141,20 +135,43 @@ def _batch_column(identifier: exp.Expression, definition: StreamDefinition) -> F
     return found
 
 
-def _call(node: exp.Expression, known: tuple[str, ...], what: str) -> SourceCall:
-    name = node.name.lower()
-    if name not in known:
+def read_call(
+    call: exp.Expression,
+    options: list[exp.Expression] | None,
+    known: Mapping[str, Connector],
+    what: str,
+    common: tuple[Option, ...] = (),
+) -> SourceCall:
+    """`function(argument, …) WITH (option = value, …)`, checked against the signature of a known source or sink."""
+    name = call.name.lower()
+    connector = known.get(name)
+    if connector is None:
         raise Diagnostic(
             f"UNKNOWN_{what.upper()}",
-            f"there is no {what} '{node.name}'",
-            help=did_you_mean(node.name, list(known), f"{what}s"),
-        ).at(span_of(node.this))
-    return SourceCall(name, tuple(_constant(a) for a in node.expressions))
+            f"there is no {what} '{call.name}'",
+            help=did_you_mean(call.name, list(known), f"{what}s"),
+        ).at(span_of(call.this))
+    arguments = tuple(_constant(a) for a in call.expressions)
+    try:
+        connector.signature.check_arguments(arguments)
+    except Diagnostic as diagnostic:
+        raise diagnostic.at(span_of(call)) from None
+    signature = replace(connector.signature, options=(*connector.signature.options, *common))
+    return SourceCall(name, arguments, _options(options or [], signature), connector)
 
 
-def read_sink(node: exp.Expression) -> SourceCall:
-    """The sink of INSERT INTO."""
-    return _call(node, SINKS, "sink")
+def _options(nodes: list[exp.Expression], signature: Signature) -> tuple[tuple[str, str], ...]:
+    found: dict[str, str] = {}
+    for node in nodes:
+        value = _constant(node.expression)
+        try:
+            option = signature.known(node.this.name)
+            if option.name in found:
+                raise Diagnostic("DUPLICATE_OPTION", f"'{option.name}' is given twice")
+            found[option.name] = option.read(value)
+        except Diagnostic as diagnostic:
+            raise diagnostic.at(span_of(node)) from None
+    return tuple(sorted(found.items()))
 
 
 def _constant(node: exp.Expression) -> object:
@@ -166,30 +183,6 @@ def _constant(node: exp.Expression) -> object:
         value = _constant(node.this)
         return -value if isinstance(value, (int, float)) else value
     raise Diagnostic("WRONG_ARGUMENTS", "a constant is needed here").at(span_of(node))
-
-
-def read_options(nodes: list[exp.Expression] | None) -> dict[str, str]:
-    """`WITH (key = value, …)`."""
-    options: dict[str, str] = {}
-    for node in nodes or []:
-        value = _constant(node.expression)
-        options[node.this.name.lower()] = str(value).lower() if isinstance(value, bool) else str(value)
-    return options
-
-
-def parse_period(text: str, timestamps: bool) -> int:
-    """A period such as '5 seconds' in microseconds, or a bare number of ticks.
-
-    >>> parse_period("5 seconds", True), parse_period("7", False)
-    (5000000, 7)
-    """
-    match = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", text)
-    unit = match[2].upper() if match else ""
-    if match is None or (unit and unit not in time.UNITS):
-        raise Diagnostic("INVALID_PERIOD", f"'{text}' is not a period", help="as in '5 seconds'")
-    if unit and not timestamps:
-        raise Diagnostic("TIME_DOMAIN", f"'{text}': this stream ticks in integers", help="give a bare number")
-    return int(match[1]) * (time.UNITS[unit] if unit else 1)
 
 
 def _view(statement: syntax.CreateView, catalog: Catalog, text: str, ask: Ask | None) -> Catalog:

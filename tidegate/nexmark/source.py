@@ -21,9 +21,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from tidegate.connectors.sources import FORMATS
+from tidegate.connectors.spark_formats import FORMATS
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.nexmark.generator import BASE_TIME, Nexmark
+
+_OPTIONS = ("stream", "events", "seed", "rate", "disorder", "origin", "columns")
 
 PART = 500_000
 """Events per task."""
@@ -61,6 +63,12 @@ class Settings:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Settings:
         given = {k.lower(): v for k, v in options.items()}
+        for name in sorted(set(given) - set(_OPTIONS)):
+            raise Diagnostic(
+                "UNKNOWN_OPTION",
+                f"NEXMark has no option '{name}'",
+                help=did_you_mean(name, list(_OPTIONS), "options"),
+            )
         stream = given.get("stream", "bid").lower()
         if stream not in _SCHEMAS:
             raise Diagnostic(

@@ -451,7 +451,8 @@ class LiveGraph:
                 help=did_you_mean(name, list(self.definitions), "streams"),
             )
         definition = self.definitions[name]
-        return replace(definition, source=replace(definition.source, function="memory"))
+        entered = time.time_ns() // 1_000
+        return replace(definition, source=replace(definition.source, function="memory"), entered=entered)
 
     # Sinks.
 
@@ -470,7 +471,7 @@ class LiveGraph:
                     if epoch <= done or bounds is None or bounds[0] == bounds[1] or sink.has(epoch):
                         continue
                     reach("before sink")
-                    sink.write(epoch, result.changes_between(*bounds))
+                    sink.write(epoch, result.delivered(sink.form, *bounds))
                     reach("after sink")
                 self._delivered[query.known.answer, query.name, number] = self.ledger.latest.epoch
 
@@ -484,7 +485,7 @@ class LiveGraph:
                     f"the sink of '{result.name}' was away while epochs up to {index.marked} passed",
                     help="write to an empty place: it gets everything",
                 )
-            sink.write(index.marked, result.changes_between(MIN, index.upto))
+            sink.write(index.marked, result.delivered(sink.form, MIN, index.upto))
         return index.epoch
 
     # Figures.

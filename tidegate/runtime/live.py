@@ -20,12 +20,15 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidegate.algebra.operators import Node
+from tidegate.connectors.memory import arrow_rows
+from tidegate.connectors.registry import SOURCES
 from tidegate.connectors.sinks import Sink
-from tidegate.connectors.sources import RawStream, arrow_rows, read_live
+from tidegate.connectors.sources import RawStream, read_live
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.graph import Batch, Joining, LiveGraph, Query, combine
 from tidegate.runtime.jobs import source_names
+from tidegate.runtime.polling import Polled
 from tidegate.runtime.results import Result
 
 _HEARTBEAT = -1
@@ -48,6 +51,7 @@ class LiveRun:
         self._waiting: threading.Timer | None = None
         self.failure: Diagnostic | None = None
         """What ended the run, if it has a name."""
+        self._polled: dict[str, Polled] = {}
 
     # Life.
 
@@ -124,9 +128,11 @@ class LiveRun:
             waiting.join(seconds)
         if self._waiting is not None:
             return False
-        if self._stream is None:
+        with self._life:  # a timer may be starting the stream
+            stream = self._stream
+        if stream is None:
             return True
-        return self._await(self._stream, seconds)
+        return self._await(stream, seconds)
 
     def _await(self, stream: StreamingQuery, seconds: int | None) -> bool:
         try:
@@ -222,6 +228,14 @@ class LiveRun:
         self._stopping, self.failure = False, None
         names = self.graph.streams()
         streams = [self._source(self.graph.definitions[n]) for n in names]
+        self._polled = {
+            n: self._polled.get(n) or self._asked(n)
+            for n in names
+            if SOURCES.named(self.graph.definitions[n].source).polled
+        }
+        # What is there now is asked for before Spark looks; a live run asks again after every epoch.
+        while self._poll() and "availableNow" in trigger:
+            pass
         heartbeat = (
             self._spark.readStream.name("heartbeat")
             .format("rate-micro-batch")
@@ -259,10 +273,20 @@ class LiveRun:
             except Diagnostic as diagnostic:
                 self.failure = diagnostic
                 raise
+        if not self._stopping:
+            self._poll()
+
+    def _poll(self) -> bool:
+        """Ask the sources that are asked for their rows; whether one of them had any."""
+        return sum(polled.advance() for polled in self._polled.values()) > 0
+
+    def _asked(self, name: str) -> Polled:
+        definition = self.graph.definitions[name]
+        return Polled(self.graph.storage, definition, SOURCES.named(definition.source))
 
     def _source(self, definition: StreamDefinition) -> RawStream:
         inbox = None
-        if definition.source.function == "memory":
+        if SOURCES.named(definition.source).inbox:
             inbox = self.graph.storage.path(f"inbox/{definition.name}")
             self.graph.storage.make_folder(f"inbox/{definition.name}")
         return read_live(self._spark, definition, inbox)

@@ -111,6 +111,12 @@ class Result:
             tagged = tagged.withColumn("op", F.when(F.col("both"), F.lit("u")).otherwise(F.col("op")))
         return tagged.select("op", *self._named(), self._moment("ts").alias("ts"), *self._batch(ts="batch"))
 
+    def delivered(self, form: str, low: int, high: int) -> DataFrame:
+        """What a sink gets of the epoch [low, high): its changes, or the complete answer at its end."""
+        if form == "changes":
+            return self.changes_between(low, high)
+        return self.latest() if high == MAX else self._snapshot(high - 1)
+
     def at(self, instant: int | datetime, batch: int | None = None) -> DataFrame:
         """The snapshot at an instant, which must be final: after its last batch, or after the one given."""
         last = self.width - 1 if batch is None else batch

@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from sqlglot import exp
 
-from tidegate.connectors.sources import OWN_OPTIONS, local_files
+from tidegate.connectors.files import local_files
 from tidegate.exchange.blocks import key_types, partitions_of
 from tidegate.exchange.lanes import Lane
 from tidegate.kernels.expressions import Scalar
@@ -29,13 +30,18 @@ from tidegate.scalars.columns import dtype
 from tidegate.scalars.expressions import references
 from tidegate.spark.values import arrow_type
 from tidegate.time import MAX, MIN
-from tidegate.types import BIGINT, BOOLEAN, INT, TIMESTAMP, TIMESTAMP_NTZ, VOID, Schema
+from tidegate.types import BIGINT, BOOLEAN, DATE, INT, TIMESTAMP, TIMESTAMP_NTZ, VOID, Field, Schema
 
 ROWS_PER_SPLIT = 1_000_000
 LEAST_ROWS = 20_000
 """Fewer rows than this are not worth a task of their own."""
 MOST_FILES = 5_000
 """Footers are read by the driver, one after another; more files than this are Spark's."""
+
+_DAYS = (-719_162, 2_932_896)
+_MICROSECONDS = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
+_CALENDAR = {DATE: _DAYS, TIMESTAMP: _MICROSECONDS, TIMESTAMP_NTZ: _MICROSECONDS}
+"""The first and last of the years 1 to 9999, as Parquet counts; what lies outside is refused on entry."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +102,7 @@ class Reading:
 
 def columnar(definition: StreamDefinition, lanes: Sequence[Lane]) -> Columnar | None:
     """The stream's files, if they can be read as columns for these lanes."""
-    asked = {option for option, _ in definition.source.options} - set(OWN_OPTIONS)
-    if definition.source.function != "parquet" or asked or not lanes:
+    if definition.source.function != "parquet" or definition.source.options or not lanes:
         return None
     name, types = definition.time_column, {c.name: c.type for c in definition.columns}
     if definition.table or definition.valid is not None or definition.width != 1 or name not in types:
@@ -201,6 +206,9 @@ def _part(path: str, number: int, definition: StreamDefinition, needed: Collecti
         return None
     names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
     place = names.index(str(definition.time_column))
+    checked = [c for c in definition.columns if not c.nullable or c.type in _CALENDAR]
+    if any(c.name not in names or not _is_same(stored.get(c.name), arrow_type(c.type)) for c in checked):
+        return None
     groups, before = [], 0
     for i in range(metadata.num_row_groups):
         group = metadata.row_group(i)
@@ -208,9 +216,25 @@ def _part(path: str, number: int, definition: StreamDefinition, needed: Collecti
         if group.num_rows:
             if seen is None or not seen.has_min_max or not seen.has_null_count or seen.null_count:
                 return None
+            if seen.min_raw <= MIN or seen.max_raw >= MAX - 1:
+                return None
+            if not all(
+                _fits(group.column(names.index(c.name)).statistics, c, group.num_rows) for c in checked
+            ):
+                return None
             groups.append(RowGroup(i, group.num_rows, before, int(seen.min_raw), int(seen.max_raw)))
         before += group.num_rows
     return Part(path, number, tuple(groups))
+
+
+def _fits(seen: Any, column: Field, rows: int) -> bool:
+    """Whether no value of a row group has to be refused, as its statistics tell."""
+    if seen is None or not seen.has_null_count or (seen.null_count and not column.nullable):
+        return False
+    if column.type not in _CALENDAR or seen.null_count == rows:
+        return True
+    low, high = _CALENDAR[column.type]
+    return bool(seen.has_min_max and low <= seen.min_raw and seen.max_raw <= high)
 
 
 def _is_same(stored: pa.DataType | None, declared: pa.DataType) -> bool:

@@ -437,5 +437,7 @@ def _without_refused(epoch: Epoch, partition: int, messages: Sequence[Message]) 
         epoch.storage.write(files[source], sink.getvalue())
         counts[source] = {}
         for m in mine:
-            counts[source][m.reason] = counts[source].get(m.reason, 0) + 1
+            # A reason is what is counted, a colon, and the value.
+            reason = m.reason.split(": ", 1)[0]
+            counts[source][reason] = counts[source].get(reason, 0) + 1
     return [*others, Quarantined(counts, files)]

@@ -1,0 +1,259 @@
+"""`csv('path')`: separated values (RFC 4180), by the names in each file's first line where it has them."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.connectors.files import (
+    FILE_ORDER,
+    FORMATS,
+    PATH,
+    PER_TRIGGER,
+    FileSource,
+    existing,
+    load,
+    local_files,
+    missing_column,
+)  # fmt: skip
+from tidegate.connectors.lines import text_columns
+from tidegate.connectors.raw import (
+    CORRUPT,
+    POSITION,
+    ROW_NUMBER,
+    UNKNOWN,
+    RawStream,
+    literal,
+    shaped,
+    stream_reader,
+)  # fmt: skip
+from tidegate.errors import Diagnostic
+from tidegate.language.catalog import StreamDefinition
+from tidegate.language.signatures import Option, Signature
+from tidegate.spark.values import quote, schema_ddl
+from tidegate.types import STRING, Field
+
+TEXT_FORM = (
+    Option(
+        "separator", "character", "between values, ',' by default", spark="sep", aliases=("sep", "delimiter")
+    ),
+    Option("quote", "character", "around values, '\"' by default; '' for none", spark="quote"),
+    Option("escape", "character", "before a quote inside quotes, a second quote by default", spark="escape"),
+    Option(
+        "null",
+        meaning="the text that stands for NULL, as nothing does",
+        spark="nullValue",
+        aliases=("null_value",),
+    ),
+)
+"""How values are written, for reading and writing alike."""
+
+_NO_TEXT = "\ue000"
+"""Stands for NULL within Spark's reader, so that a quoted empty text stays one."""
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
+_CLOSED = (".zst", ".lz4", ".snappy", ".deflate")
+"""Files that only Spark can look into."""
+_CHUNK = 1 << 20
+
+Layout = tuple[str, ...] | None
+"""The columns that a file's first line names, in lower case and with their spaces; None if it names none."""
+
+
+class CsvFiles(FileSource):
+    signature = Signature(
+        "csv",
+        (PATH,),
+        (
+            Option(
+                "header", "boolean", "whether the first line names the columns; by default, if it has a declared name",
+                spark="header",
+            ),
+            *TEXT_FORM,
+            Option("comment", "character", "at the start of lines to leave out", spark="comment"),
+            Option("encoding", meaning="of the text, UTF-8 by default", spark="encoding"),
+            Option(
+                "multi_line", "boolean", "whether quoted values may hold line ends; by default, if there are quotes",
+                spark="multiLine",
+            ),
+            *FORMATS,
+            PER_TRIGGER,
+        ),
+        1,
+        meaning="separated values",
+    )  # fmt: skip
+
+    def recorded(self, spark: SparkSession, definition: StreamDefinition, data: Any = None) -> RawStream:
+        """Files with the same first line are read together."""
+        path = existing(definition)
+        settings = self.signature.settings(definition.source.options)
+        quoted = [f for f in local_files(path) if _has_quotes(f, settings)]
+        several = "true" if quoted or "://" in path else "false"
+        # Where nobody has looked at a first line, Spark does, and refuses another one than the declared.
+        more = {"multiLine": several, "enforceSchema": str(bool(local_files(path))).lower()}
+        layouts = self._layouts(definition, path)
+        parts = []
+        for layout, files in layouts.items():
+            places = path if len(layouts) == 1 else files
+            parts.append(self._frame(spark.read, definition, layout, places, ROW_NUMBER, more))
+        frame = parts[0]
+        for part in parts[1:]:
+            frame = frame.unionAll(part)
+        return self._shaped(definition, frame)
+
+    def live(self, spark: SparkSession, definition: StreamDefinition, inbox: str | None = None) -> RawStream:
+        """All files have the first line of those that are there already; Spark refuses another one by the file's name."""
+        path = existing(definition)
+        layouts = self._layouts(definition, path)
+        if len(layouts) > 1:
+            (_, first), (_, second), *_ = layouts.items()
+            raise Diagnostic(
+                "CSV_HEADERS_DIFFER",
+                f"the columns of '{definition.name}' are in another order in {second[0]} than in {first[0]}",
+                help="a live stream needs files with the same first line",
+            )
+        options = {"multiLine": "true", "enforceSchema": "false"}
+        reader = stream_reader(spark, definition)
+        return self._shaped(
+            definition, self._frame(reader, definition, next(iter(layouts)), path, UNKNOWN, options)
+        )
+
+    def _layouts(self, definition: StreamDefinition, path: str) -> dict[Layout, list[str]]:
+        """The files by their first lines; where there is none to look at, the declared columns are expected."""
+        settings = self.signature.settings(definition.source.options)
+        found: dict[Layout, list[str]] = {}
+        for file in local_files(path):
+            first = _first_record(file, settings)
+            if first is not None:
+                found.setdefault(_layout(definition, settings.get("header"), first, file), []).append(file)
+        closed = [file for file in local_files(path) if file.endswith(_CLOSED)]
+        if closed and len(found) > 1:
+            raise Diagnostic(
+                "SOURCE_BROKEN",
+                f"nobody can tell which columns {closed[0]} has: other files have them in different orders",
+                help="compress it as .gz or .bz2, or keep it elsewhere",
+            )
+        declared = tuple(c.name.lower() for c in definition.columns)
+        return found or {None if settings.get("header") == "false" else declared: local_files(path)}
+
+    def _frame(
+        self,
+        reader: Any,
+        definition: StreamDefinition,
+        layout: Layout,
+        places: str | list[str],
+        position: str,
+        more: Mapping[str, str],
+    ) -> DataFrame:
+        options = {"escape": '"', "nullValue": _NO_TEXT, **more} | self.signature.for_spark(
+            definition.source.options
+        )
+        options |= {"header": "false" if layout is None else "true", "emptyValue": ""}
+        # A row is unreadable or not whatever a query selects.
+        options |= {"columnPruning": "false", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+        columns = text_columns(definition.columns)
+        names = {c.name.lower(): c.name for c in columns}
+        if layout is not None:
+            columns = tuple(Field(name, STRING) for name in layout)
+            names = {name.strip(): name for name in layout}
+        schema = f"{schema_ddl(columns)}, {CORRUPT} STRING"
+        frame = load(definition, reader.format("csv").options(**options).schema(schema), places)
+        chosen = [f"{quote(names[c.name.lower()])} AS {quote(c.name)}" for c in definition.columns]
+        o0, o1 = FILE_ORDER
+        order = [f"{o0} AS _path", f"{o1} AS _block", f"CAST({position} AS BIGINT) AS {POSITION}"]
+        return frame.selectExpr(*chosen, CORRUPT, *order)
+
+    def _shaped(self, definition: StreamDefinition, frame: DataFrame) -> RawStream:
+        settings = self.signature.settings(definition.source.options)
+        readers: dict[str, str] = {}
+        if "timestamp_format" in settings:
+            made = f"try_to_timestamp({{}}, {_pattern(settings['timestamp_format'])})"
+            readers |= {"TIMESTAMP": made, "TIMESTAMP_NTZ": f"CAST({made} AS TIMESTAMP_NTZ)"}
+        if "date_format" in settings:
+            readers["DATE"] = f"CAST(try_to_timestamp({{}}, {_pattern(settings['date_format'])}) AS DATE)"
+        return shaped(definition, frame, "_path", "_block", POSITION, readers)
+
+
+def _pattern(text: str) -> str:
+    """A pattern as a literal of a text that is formatted later."""
+    return literal(text).replace("{", "{{").replace("}", "}}")
+
+
+def _layout(definition: StreamDefinition, header: str | None, first: list[str], file: str) -> Layout:
+    """What a file's first line says, if it names columns; it must then name all that are declared."""
+    names = [name.strip() for name in first]
+    lowered = [name.lower() for name in names]
+    declared = [c.name.lower() for c in definition.columns]
+    if header == "false" or (header is None and not set(lowered) & set(declared)):
+        if len(names) != len(declared):
+            raise Diagnostic(
+                "COLUMN_COUNT",
+                f"the first line of {file} has {len(names)} values, '{definition.name}' has {len(declared)} columns",
+                help="name the columns in the first line, or say the separator",
+            )
+        return None
+    for column in definition.columns:
+        if column.name.lower() not in lowered:
+            raise missing_column(definition, column.name, names, file)
+        if lowered.count(column.name.lower()) > 1:
+            raise Diagnostic("DUPLICATE_COLUMN", f"the first line of {file} has '{column.name}' twice")
+    # What nobody declared needs no name, except that Spark wants one.
+    return tuple(
+        name.lower() if plain and lowered.count(plain) == 1 else f"_{i}"
+        for i, (name, plain) in enumerate(zip(first, lowered, strict=True))
+    )
+
+
+def _first_record(file: str, settings: Mapping[str, str]) -> list[str] | None:
+    """The values of the first line that holds any; None where a file is empty or nobody here can look into it."""
+    if file.endswith(_CLOSED):
+        return None
+    mark = settings.get("quote", '"')
+    form: dict[str, Any] = {"delimiter": settings.get("separator", ",")}
+    form |= {"quotechar": mark} if mark else {"quoting": csv.QUOTE_NONE}
+    encoding = settings.get("encoding", "utf-8")
+    with _opened(file) as data:
+        text = io.TextIOWrapper(data, encoding, "replace", "")
+        lines = (line.removeprefix("\ufeff") for line in text)
+        comment = settings.get("comment")
+        wanted = (line for line in lines if line.strip() and not (comment and line.startswith(comment)))
+        return next(csv.reader(wanted, **form), None)
+
+
+def _has_quotes(file: str, settings: Mapping[str, str]) -> bool:
+    """Whether values may hold line ends. Quotes come in pairs: one that is not closed would swallow the rest of its file."""
+    mark, escape = settings.get("quote", '"'), settings.get("escape")
+    if not mark or "encoding" in settings or file.endswith(_CLOSED):
+        return bool(mark)
+    with _opened(file) as data:
+        count = sum(chunk.count(mark.encode()) for chunk in _chunks(data))
+    if count % 2 and escape in (None, mark) and "comment" not in settings:
+        raise Diagnostic(
+            "UNCLOSED_QUOTE",
+            f"a quote is not closed in {file}",
+            help="quote = '' where quotes are part of the values",
+        )
+    return count > 0
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[IO[bytes]]:
+    """A file's content; what is wrong with it is told with its name."""
+    try:
+        with _OPENERS.get(os.path.splitext(file)[1], open)(file, "rb") as data:
+            yield data
+    except (OSError, EOFError, zlib.error, LookupError, csv.Error) as problem:
+        raise Diagnostic("SOURCE_BROKEN", f"{file} cannot be read: {problem}") from problem
+
+
+def _chunks(data: IO[bytes]) -> Iterator[bytes]:
+    while chunk := data.read(_CHUNK):
+        yield chunk

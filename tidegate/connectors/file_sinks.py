@@ -1,0 +1,152 @@
+"""Sinks that are directories: `parquet('directory')`, `csv('directory')`, `json('directory')`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pyspark.sql import DataFrame
+
+from tidegate.connectors.csv_files import TEXT_FORM
+from tidegate.connectors.files import FORMATS
+from tidegate.connectors.protocol import Sink
+from tidegate.language.signatures import Option, Signature
+
+DIRECTORY = Option("directory", meaning="where to write; it must not hold an answer already")
+
+
+ANSWER = Option(
+    "answer",
+    "choice",
+    "what an epoch holds: its changes (the default), or the whole answer at its end",
+    ("changes", "complete"),
+)
+
+
+def _compression(*codecs: str) -> Option:
+    return Option("compression", "choice", "of the files", ("none", *codecs), spark="compression")
+
+
+@dataclass(frozen=True)
+class FileSink:
+    """A directory with one sub-directory `epoch=N` per epoch, which appears by one rename.
+
+    Readers see whole epochs only: Spark ignores names that begin with an underscore.
+    """
+
+    path: str
+    format: str = "parquet"
+    options: tuple[tuple[str, str], ...] = ()
+    """As Spark's writer knows them."""
+    form: Literal["changes", "complete"] = "changes"
+
+    @property
+    def place(self) -> str:
+        return self.path
+
+    def has(self, epoch: int) -> bool:
+        return os.path.isdir(self._directory(epoch))
+
+    def write(self, epoch: int, changes: DataFrame) -> None:
+        part = os.path.join(self.path, f"_epoch-{epoch}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        named = changes.toDF(*distinct_names(changes.columns))
+        named.coalesce(1).write.format(self.format).options(**dict(self.options)).save(os.path.abspath(part))
+        os.replace(part, self._directory(epoch))
+
+    def _directory(self, epoch: int) -> str:
+        return os.path.join(self.path, f"epoch={epoch}")
+
+
+@dataclass(frozen=True)
+class FileSinks:
+    """Sinks of one file format."""
+
+    signature: Signature
+    defaults: tuple[tuple[str, str], ...] = ()
+    """Options of Spark's writer where nothing else was said."""
+
+    def open(self, arguments: Sequence[Any], settings: dict[str, str]) -> Sink:
+        options = dict(self.defaults) | self.signature.for_spark(settings.items())
+        form: Literal["changes", "complete"] = (
+            "complete" if settings.get("answer") == "complete" else "changes"
+        )
+        return FileSink(str(arguments[0]), self.signature.name, tuple(sorted(options.items())), form)
+
+
+PARQUET = FileSinks(
+    Signature(
+        "parquet",
+        (DIRECTORY,),
+        (ANSWER, _compression("snappy", "gzip", "lz4", "zstd")),
+        1,
+        meaning="columnar files",
+    )
+)
+CSV = FileSinks(
+    Signature(
+        "csv",
+        (DIRECTORY,),
+        (
+            ANSWER,
+            Option(
+                "header",
+                "boolean",
+                "whether the first line names the columns, true by default",
+                spark="header",
+            ),
+            *TEXT_FORM,
+            Option("quote_all", "boolean", "whether values stand in quotes without need", spark="quoteAll"),
+            *FORMATS,
+            _compression("gzip", "bzip2", "lz4", "deflate"),
+        ),
+        1,
+        meaning="separated values",
+    ),
+    (
+        ("escape", '"'),
+        ("header", "true"),
+        ("ignoreLeadingWhiteSpace", "false"),
+        ("ignoreTrailingWhiteSpace", "false"),
+    ),
+)
+JSON = FileSinks(
+    Signature(
+        "json",
+        (DIRECTORY,),
+        (
+            ANSWER,
+            Option(
+                "ignore_null_fields",
+                "boolean",
+                "whether fields that are NULL are left out, true by default",
+                spark="ignoreNullFields",
+            ),
+            *FORMATS,
+            _compression("gzip", "bzip2", "lz4", "deflate"),
+        ),
+        1,
+        meaning="one object per line",
+    )
+)
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """The names, with a number where one was there before: files have no two columns of one name.
+
+    >>> distinct_names(["op", "k", "v", "K", "ts"])
+    ['op', 'k', 'v', 'K_2', 'ts']
+    """
+    taken: set[str] = set()
+    result = []
+    for name in names:
+        choice, count = name, 1
+        while choice.lower() in taken:
+            count += 1
+            choice = f"{name}_{count}"
+        taken.add(choice.lower())
+        result.append(choice)
+    return result

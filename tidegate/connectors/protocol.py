@@ -1,0 +1,102 @@
+"""What a connector is. Sources turn a stream's definition into rows, sinks take what queries answer.
+
+A connector is a value that says what it takes (its `signature`: the language checks calls against it, the documentation
+lists it) and does its work by methods that get the call's arguments and options. It is registered under the name in its
+signature (`connectors.registry`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidegate.connectors.raw import RawStream
+from tidegate.errors import Diagnostic
+from tidegate.language.catalog import SourceCall, StreamDefinition
+from tidegate.language.signatures import Option, Signature
+
+__all__ = ["Option", "RawStream", "Signature", "Sink", "SinkConnector", "Source", "SourceCall", "Traits"]
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What is promised of a source: it has an end to read to (`recorded`), it can be followed (`live`), reading it
+    `again` gives the same rows, and every reading gives them in the same order of arrival (`ordered`)."""
+
+    recorded: bool = True
+    live: bool = True
+    again: bool = True
+    ordered: bool = True
+
+
+class Source:
+    """Where rows come from. Subclasses override what their traits promise."""
+
+    signature: Signature
+    traits: Traits = Traits()
+    inbox: bool = False
+    """Whether live rows are files in an inbox of the run: handed in by the program, or asked for."""
+    polled: bool = False
+    """Whether the run asks for rows by `poll`."""
+
+    def recorded(self, spark: SparkSession, definition: StreamDefinition, data: Any = None) -> RawStream:
+        """All rows; `data` are those that the session holds for the stream."""
+        raise Diagnostic(
+            "SOURCE_LIVE",
+            f"'{definition.name}' comes from {self.signature.name}, which has no end",
+            help="start the query instead of running it",
+        )
+
+    def live(self, spark: SparkSession, definition: StreamDefinition, inbox: str | None = None) -> RawStream:
+        """Rows as they come."""
+        raise Diagnostic(
+            "SOURCE_RECORDED",
+            f"'{definition.name}' comes from {self.signature.name}, which cannot be followed",
+            help="run the query instead of starting it",
+        )
+
+    def size(self, definition: StreamDefinition, data: Any = None) -> int:
+        """About how many bytes a recorded source holds; 0 if unknown."""
+        return 0
+
+    def columns(self, definition: StreamDefinition) -> Sequence[str] | None:
+        """The names of the columns that the source has, where it can tell without reading rows."""
+        return None
+
+    def poll(self, definition: StreamDefinition, offset: Any) -> tuple[Any, Any] | None:
+        """The rows after an offset (None: from the beginning) as the Arrow table that `live` expects in its inbox, and the next offset.
+
+        None if there is nothing now. Rows are stored together with the next offset before they are used.
+        """
+        raise NotImplementedError
+
+
+class Sink(Protocol):
+    """A place that takes each epoch of one query once."""
+
+    @property
+    def place(self) -> str:
+        """Where it stands, in words for people."""
+
+    @property
+    def form(self) -> Literal["changes", "complete"]:
+        """Whether an epoch is what changed in it, or the whole answer at its end."""
+
+    def has(self, epoch: int) -> bool:
+        """Whether the epoch is there."""
+
+    def write(self, epoch: int, changes: DataFrame) -> None:
+        """Take an epoch, whole or not at all; taking it again changes nothing."""
+
+
+class SinkConnector(Protocol):
+    """A kind of sink; `open` gives the sink of one call."""
+
+    @property
+    def signature(self) -> Signature: ...
+
+    def open(self, arguments: Sequence[Any], settings: dict[str, str]) -> Sink:
+        """`settings` are the options by their own names, checked."""
