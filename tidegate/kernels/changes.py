@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from tidegate.kernels.rows import Frame, Layout, State, columns, empty, payload_types, table
+from tidegate.kernels.rows import Frame, Layout, State, columns, empty, equijoin, payload_types, table
 from tidegate.kernels.streams import jumps
 from tidegate.types import Schema
 
@@ -48,10 +48,10 @@ class TaggedKernel:
         parts: list[Frame] = []
         if self.key is not None:
             on = ["ts", *(f"c{i}" for i in self.key)]
-            updated = inserted.join(deleted.select(on), on=on, how="semi", nulls_equal=True)
+            updated = equijoin(inserted, deleted.select(on), on, "semi")
             parts.append(_with_op(updated, "u"))
-            fresh = inserted.join(deleted.select(on), on=on, how="anti", nulls_equal=True)
-            deleted = deleted.join(inserted.select(on), on=on, how="anti", nulls_equal=True)
+            fresh = equijoin(inserted, deleted.select(on), on, "anti")
+            deleted = equijoin(deleted, inserted.select(on), on, "anti")
             inserted = fresh
         parts += [_with_op(inserted, "+"), _with_op(deleted.with_columns(-pl.col("n")), "-")]
         order = pl.col("op").replace_strict({"-": 0, "u": 1, "+": 2}, return_dtype=pl.Int8)

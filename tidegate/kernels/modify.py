@@ -26,6 +26,8 @@ from tidegate.kernels.rows import (
     State,
     Table,
     empty,
+    equijoin,
+    looked_up,
     payload_types,
     table,
     to_rows,
@@ -101,12 +103,11 @@ class ModifyKernel:
         # A sort by time and arrival keeps the rows of a key in order; group numbers make that cheap afterwards.
         touched = chunk.select(keys).unique(maintain_order=True)
         old = in_force(current, touched)
-        rows = (
-            chunk.with_columns(op=self._operations(chunk))
-            .join(touched.with_row_index("group"), on=keys, how="left", nulls_equal=True)
-            .join(old.select(*keys, pl.lit(True).alias("known")), on=keys, how="left", nulls_equal=True)
-            .sort("group", "ts", "seq", maintain_order=True)
+        rows = looked_up(
+            chunk.with_columns(op=self._operations(chunk)), touched.with_row_index("group"), keys
         )
+        rows = equijoin(rows, old.select(*keys, pl.lit(True).alias("known")), keys, "left")
+        rows = rows.sort("group", "ts", "seq", maintain_order=True)
         wrong = rows.filter(pl.col("op").is_null()).with_columns(reason=pl.lit(UNKNOWN_OPERATION))
         rows = rows.filter(pl.col("op").is_not_null())
         before = pl.col("op").shift(1).over("group")
@@ -131,13 +132,11 @@ class ModifyKernel:
             *kept, "ts", "te", pl.lit(1, pl.Int64).alias("n")
         )
         firsts = seen.filter("first").select(*keys, "ts")
-        ends = old.join(firsts, on=keys, how="inner", nulls_equal=True).select(
+        ends = equijoin(old, firsts, keys, "inner").select(
             *kept, "ts", pl.lit(MAX, pl.Int64).alias("te"), pl.lit(-1, pl.Int64).alias("n")
         )
         final = seen.filter(pl.col("te") == MAX)
-        gone = final.filter(pl.col("op") == _DELETE).join(
-            old.select(keys), on=keys, how="semi", nulls_equal=True
-        )
+        gone = equijoin(final.filter(pl.col("op") == _DELETE), old.select(keys), keys, "semi")
         delta = pl.concat(
             [
                 final.filter(pl.col("op") != _DELETE).select(*kept, pl.lit(1, pl.Int64).alias("n")),
