@@ -60,13 +60,16 @@ def window_text(spec: WindowSpec) -> str:
     def size(n: int | None) -> str:
         return "UNBOUNDED" if n is None else str(n)
 
+    def starting(origin: int) -> str:
+        return f" STARTING AT {origin}" if origin else ""
+
     match spec:
-        case TimeWindow(n, slide):
-            return f"RANGE {size(n)}" + (f" SLIDE {slide}" if slide != 1 else "")
+        case TimeWindow(n, slide, origin):
+            return f"RANGE {size(n)}" + (f" SLIDE {slide}" if slide != 1 else "") + starting(origin)
         case RowWindow(n, slide):
             return f"ROWS {size(n)}" + (f" SLIDE {slide}" if slide != 1 else "")
-        case RowsEveryTime(n, period):
-            return f"ROWS {size(n)} SLIDE {period} TICKS"
+        case RowsEveryTime(n, period, origin):
+            return f"ROWS {size(n)} SLIDE {period} TICKS" + starting(origin)
         case TimeEveryRows(n, every):
             return f"RANGE {size(n)} SLIDE {every} ROWS"
         case WindowSequence() | SessionWindow():

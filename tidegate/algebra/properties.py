@@ -138,14 +138,14 @@ def _window(node: op.Window, input: Properties) -> Properties:
             ends_known=input.ends_known,
             bounded=bounded,
             prompt=input.chronon and spec.slide == 1,
-            granularity=spec.slide if node.width == 1 else 1,
+            granularity=spec.slide if node.width == 1 and not spec.origin else 1,
         )
     if isinstance(spec, RowsEveryTime):
         return Properties(
             append_only=spec.size is None,
             ends_known=spec.size is None and input.ends_known,
             keys=_key(*node.partition_by) if spec.size == 1 else frozenset(),
-            granularity=spec.period if node.width == 1 else 1,
+            granularity=spec.period if node.width == 1 and not spec.origin else 1,
         )
     if isinstance(spec, RowWindow):
         return Properties(

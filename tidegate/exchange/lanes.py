@@ -98,8 +98,10 @@ def lanes_of(stages: Sequence[Stage], first: int = 0) -> tuple[Lane, ...]:
             times: tuple[int, ...] = ()
             if isinstance(origin, SourceRows):
                 born = 0
-                if origin.scan is not None and origin.scan.schema and origin.scan.schema[-1].hidden:
-                    last = len(origin.scan.schema) - 1
+                scan = origin.scan
+                # Where instants are wide, `ts` is the tick of a batch and the time a column of its own.
+                if scan is not None and scan.schema and scan.schema[-1].hidden and scan.width == 1:
+                    last = len(scan.schema) - 1
                     times = tuple(j for j in entry.needed if index_of(origin.expressions[j]) == last)
             else:
                 born = stages[origin.stage].wave

@@ -28,7 +28,7 @@ from tidegate.types import BOOLEAN, INTERVAL, TIMESTAMP, Type
 
 def sequence_spec(window: SequenceWindow, domain: Type) -> WindowSequence | SessionWindow:
     """The specification that a clause describes, checked as far as it can be before any row."""
-    names = _Names(domain)
+    names = Names(domain)
     args = window.args
     if args["frame"] == "SESSION":
         gap = names.constant(args["gap"], "the gap")
@@ -59,7 +59,7 @@ def _same_domain(lower: Quantity, upper: Quantity) -> bool:
     return lower.in_rows
 
 
-def _schedule(window: SequenceWindow, names: _Names) -> Schedule:
+def _schedule(window: SequenceWindow, names: Names) -> Schedule:
     every, delay = window.args["every"], window.args.get("delay")
     rate = names.formula(every, distance=True)
     if NUMBER in references(rate.expression):
@@ -83,7 +83,7 @@ def _schedule(window: SequenceWindow, names: _Names) -> Schedule:
 
 def _loop(window: SequenceWindow, domain: Type) -> WindowSequence:
     args = window.args
-    names = _Names(domain, args["variable"].name)
+    names = Names(domain, args["variable"].name)
     first = names.instant(args["start"])
     proceed = names.bind(args["proceed"])
     found = infer(proceed, formula_schema(names.timestamps), {}).type
@@ -113,7 +113,7 @@ def _check_now(spec: WindowSequence) -> None:
             )
 
 
-class _Names:
+class Names:
     """What a clause may name: i and NOW, or the variable of its loop; and how its values become ticks."""
 
     def __init__(self, domain: Type, variable: str | None = None) -> None:

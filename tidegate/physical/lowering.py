@@ -321,7 +321,9 @@ def _window(low: _Lowering, node: op.Window) -> str:
     if isinstance(spec, TimeWindow):
         if spec.is_now and (raw or node.granularity == 1) and node.width == 1:
             return below
-        return low.add(TimeWindowKernel(schema, spec.size, spec.slide, chronon, node.width), below)
+        return low.add(
+            TimeWindowKernel(schema, spec.size, spec.slide, chronon, node.width, spec.origin), below
+        )
     if isinstance(spec, WindowSequence) and not spec.counts_rows:
         return low.add(TimeSequenceKernel(schema, spec, chronon, node.width), below)
     if raw:
@@ -337,7 +339,7 @@ def _window(low: _Lowering, node: op.Window) -> str:
         return low.add(RowWindowKernel(*counted, spec.size, spec.slide), below)
     if isinstance(spec, RowsEveryTime):
         rows = low.add(RowWindowKernel(*counted, spec.size), below)
-        return low.add(AlignKernel(schema, spec.period, node.width), rows)
+        return low.add(AlignKernel(schema, spec.period, node.width, spec.origin), rows)
     assert isinstance(spec, TimeEveryRows), spec
     return low.add(TimeEveryRowsKernel(*counted, spec.size, spec.every), below)
 

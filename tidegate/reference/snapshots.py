@@ -230,17 +230,22 @@ def _partitions(rows: Arrivals, columns: tuple[int, ...]) -> list[Arrivals]:
 def _visible(node: op.Window, rows: Arrivals, t: int) -> Bag:
     spec = node.spec
     if isinstance(spec, TimeWindow):
-        return _last(rows, spec.size, t // spec.slide * spec.slide)
+        return _last(rows, spec.size, _point(t, spec.slide, spec.origin))
     if isinstance(spec, RowWindow):
         return _last_rows(rows, spec.size, bisect_right(rows.times, t) // spec.slide * spec.slide)
     if isinstance(spec, RowsEveryTime):
-        return _last_rows(rows, spec.size, bisect_right(rows.times, t // spec.period * spec.period))
+        return _last_rows(rows, spec.size, bisect_right(rows.times, _point(t, spec.period, spec.origin)))
     if isinstance(spec, WindowSequence):
         return Counter(e for e, _ in rows.ordered[shown_in_sequence(spec, rows.times, t)])
     if isinstance(spec, SessionWindow):
         return Counter(e for e, _ in rows.ordered[shown_in_session(spec, rows.times, t)])
     evaluated = bisect_right(rows.times, t) // spec.every * spec.every
     return _last(rows, spec.size, rows.times[evaluated - 1]) if evaluated else Counter()
+
+
+def _point(t: int, step: int, origin: int) -> int:
+    """The latest origin + k * step up to t."""
+    return (t - origin) // step * step + origin
 
 
 def _last(rows: Arrivals, size: int | None, t: int) -> Bag:
@@ -450,12 +455,12 @@ def _window_changes(window: op.Window, rows: Arrivals) -> set[int]:
         parts = _partitions(rows, window.partition_by) if window.partition_by else [rows]
         return set().union(*(sequence_changes(spec, part.times) for part in parts))
     if isinstance(spec, TimeWindow):
-        starts = {time.next_multiple(t, spec.slide) for t in times}
+        starts = {time.next_multiple(t, spec.slide, spec.origin) for t in times}
         if spec.size is None:
             return starts
-        return starts | {time.next_multiple(t + spec.size, spec.slide) for t in times}
+        return starts | {time.next_multiple(t + spec.size, spec.slide, spec.origin) for t in times}
     if isinstance(spec, RowsEveryTime):
-        return {time.next_multiple(t, spec.period) for t in times}
+        return {time.next_multiple(t, spec.period, spec.origin) for t in times}
     if isinstance(spec, SessionWindow):
         return session_changes(spec, times)
     assert isinstance(spec, (RowWindow, TimeEveryRows))
