@@ -11,12 +11,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from tidegate.algebra.operators import Node
 from tidegate.errors import Diagnostic
 from tidegate.types import BIGINT, TIMESTAMP, Field, Row, Schema, Type, Value
+
+if TYPE_CHECKING:
+    from tidegate.algebra.points import Classes
 
 TIMEPOINT = "Timepoint"
 """The only column of a clock."""
@@ -207,6 +211,8 @@ class Restrict(Node):
     timestamps: bool = False
     width: int = 1
     """Ticks of an instant: NOW is the instant, whatever its batch."""
+    points: Classes = ()
+    """If any: NOW is the latest of these points, and nothing holds before the first."""
 
     @cached_property
     def schema(self) -> Schema:

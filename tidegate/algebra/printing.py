@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from tidegate.algebra import operators as op
 from tidegate.algebra.modify import Clock, Modify, Restrict, Sync
-from tidegate.algebra.points import points_of
+from tidegate.algebra.points import Points, points_of
 from tidegate.algebra.sequences import SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow, WindowSpec
 from tidegate.scalars.expressions import index_of
@@ -133,7 +133,8 @@ def details(node: op.Node) -> str:
         case Sync():
             return f"BY {points_of(node.points)}"
         case Restrict():
-            return expression_text(node.predicate, node.predicate_schema)
+            when = f" AT {Points(node.points)}" if node.points else ""
+            return expression_text(node.predicate, node.predicate_schema) + when
         case Clock():
             return f"EVERY {node.step}" if node.step != 1 else ""
         case _:

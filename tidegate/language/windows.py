@@ -11,6 +11,7 @@ from tidegate import time
 from tidegate.algebra import operators as op
 from tidegate.algebra.batches import is_raw
 from tidegate.algebra.modify import Restrict
+from tidegate.algebra.now import literal
 from tidegate.algebra.sequences import WindowSequence
 from tidegate.algebra.windows import (
     RowsEveryTime,
@@ -25,7 +26,7 @@ from tidegate.language.sequence_specs import Names, sequence_spec
 from tidegate.language.sequences import SequenceWindow
 from tidegate.language.syntax import Duration, StreamWindow
 from tidegate.scalars.expressions import index_of, ref, span_of
-from tidegate.types import TIMESTAMP, Type
+from tidegate.types import BIGINT, TIMESTAMP, Type
 
 
 def ticks(duration: Duration, domain: Type | None) -> int:
@@ -85,25 +86,17 @@ def start_of(window: StreamWindow, domain: Type | None) -> int | None:
 
 def begun(input: op.Node, start: int, domain: Type) -> op.Node:
     """The stream from an instant on: a window that starts there sees no earlier row, nor counts any."""
-    at = (
-        exp.Literal.string(str(time.to_datetime(start))[:26])
-        if domain == TIMESTAMP
-        else exp.Literal.number(start)
-    )
     if not is_raw(input):
-        condition = exp.GTE(this=ref(len(input.schema)), expression=exp.cast(at, _sql_type(domain)))
+        condition = exp.GTE(this=ref(len(input.schema)), expression=literal(start, domain))
         return Restrict(input, condition, domain == TIMESTAMP)
     if isinstance(input, op.Scan):
         last = len(input.schema) - 1
-        kind = _sql_type(input.schema[last].type)
-        return op.Filter(input, exp.GTE(this=ref(last), expression=exp.cast(at, kind)))
+        kind = input.schema[last].type
+        at = literal(start, kind if domain == TIMESTAMP else BIGINT)
+        return op.Filter(input, exp.GTE(this=ref(last), expression=at))
     (below,) = input.inputs
     above: op.Node = input.with_inputs(begun(below, start, domain))
     return above
-
-
-def _sql_type(type_: Type) -> str:
-    return str(type_) if type_.name.startswith("TIMESTAMP") else "BIGINT"
 
 
 def _wrong_unit(what: str, duration: Duration) -> Diagnostic:

@@ -87,7 +87,7 @@ class _Planner:
         if isinstance(node, Clock):
             raise unsupported(
                 "CLOCK has a row for every tick, without end, and is never run as a stream",
-                help="use it after SYNC BY, or compare with NOW in WHERE",
+                help="use it after SYNC BY, compare with NOW in WHERE, or join MAX(Timepoint) and select none of it",
             )
         if isinstance(node, Sync):
             return self._sync(node)

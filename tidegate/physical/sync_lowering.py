@@ -51,7 +51,7 @@ def _sync(low: Lowering, node: Sync) -> str:
 
 
 def _restrict(low: Lowering, node: Restrict) -> str:
-    kernel = RestrictKernel(node.schema, node.predicate, low.functions, node.width)
+    kernel = RestrictKernel(node.schema, node.predicate, low.functions, node.width, node.points)
     return low.add(kernel, low.id_of(node.input))
 
 
@@ -62,7 +62,7 @@ def _since(low: Lowering, node: Since) -> str:
 def _clock(low: Lowering, node: Clock) -> str:
     raise unsupported(
         "CLOCK has a row for every tick, without end, and is never run as a stream",
-        help="use it after SYNC BY, or compare with NOW in WHERE",
+        help="use it after SYNC BY, compare with NOW in WHERE, or join MAX(Timepoint) and select none of it",
     )
 
 
