@@ -318,9 +318,9 @@ def _rstream(node: op.Rstream, input: Properties) -> Properties:
 
 def _modify(node: Modify, input: Properties) -> Properties:
     """Without a key every row stays; with one, a row ends when its key is modified again."""
-    if node.relation_key is None:
+    if node.key is None:
         return Properties(append_only=True, ends_known=True, prompt=True)
-    return Properties(prompt=True, keys=_key(*node.relation_key))
+    return Properties(prompt=True, keys=_key(*node.key))
 
 
 def _sync(node: Sync, input: Properties, points: Properties) -> Properties:

@@ -25,6 +25,7 @@ from tidegate.kernels.rows import (
     Layout,
     State,
     Table,
+    columns,
     empty,
     equijoin,
     looked_up,
@@ -66,7 +67,7 @@ class ModifyKernel:
     """
 
     schema: Schema
-    """The input's, with the operation column."""
+    """The input's and the relation's, with the operation column."""
     key: tuple[int, ...]
     operation: int | None = None
     layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
@@ -79,16 +80,10 @@ class ModifyKernel:
     def _keys(self) -> list[str]:
         return [f"c{i}" for i in self.key]
 
-    @property
-    def _kept(self) -> list[str]:
-        """The relation's columns, by their names in the input."""
-        return [f"c{i}" for i in range(len(self.schema)) if i != self.operation]
-
     def initial(self) -> State:
         types = payload_types(self.schema)
-        kept = {c: types[c] for c in self._kept}
         return {
-            "current": table(empty(kept, "n")),
+            "current": table(empty(types, "n")),
             "anomalies": table(empty({**types, "reason": pl.String()}, "te", "n")),
         }
 
@@ -97,9 +92,9 @@ class ModifyKernel:
         current = index_of(state["current"], self._keys)
         nothing = table(state["anomalies"].rows)
         if chunk.is_empty():
-            out = empty({c: chunk.schema[c] for c in self._kept}, "ts", "te", "n")
-            return {"current": state["current"].settled, "anomalies": nothing}, self._named(out)
-        keys, kept = self._keys, self._kept
+            out = empty(payload_types(self.schema), "ts", "te", "n")
+            return {"current": state["current"].settled, "anomalies": nothing}, out
+        keys, kept = self._keys, columns(len(self.schema))
         # A sort by time and arrival keeps the rows of a key in order; group numbers make that cheap afterwards.
         touched = chunk.select(keys).unique(maintain_order=True)
         old = in_force(current, touched)
@@ -153,7 +148,7 @@ class ModifyKernel:
             "current": indexed(current, delta, latest(keys)),
             "anomalies": Table(nothing.rows, reported.select(nothing.rows.columns)),
         }
-        return after, self._named(pl.concat([starts, ends]))
+        return after, pl.concat([starts, ends])
 
     def _operations(self, chunk: Frame) -> pl.Series:
         if self.operation is None:
@@ -161,11 +156,6 @@ class ModifyKernel:
         words = chunk[f"c{self.operation}"].cast(pl.String).str.strip_chars().str.to_lowercase()
         numbers = {word: _NUMBERS[operation] for word, operation in CODES.items()}
         return words.replace_strict(numbers, default=None, return_dtype=pl.Int8)
-
-    def _named(self, out: Frame) -> Frame:
-        return (
-            out.rename({c: f"c{i}" for i, c in enumerate(self._kept)}) if self.operation is not None else out
-        )
 
 
 def anomalies_of(kernel: ModifyKernel, state: State) -> list[Anomaly]:

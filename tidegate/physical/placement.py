@@ -183,8 +183,7 @@ def _columns(kernel: ColumnsKernel, inputs: Sequence[Placement]) -> Placement:
 
 
 def _modify(kernel: ModifyKernel, inputs: Sequence[Placement]) -> Placement:
-    kept = tuple(i for i in range(len(kernel.schema)) if i != kernel.operation)
-    return _renamed(inputs[0], tuple(kernel.schema[i] for i in kept), kept)
+    return _renamed(inputs[0], kernel.schema, tuple(range(len(kernel.schema))))
 
 
 def _aggregate(kernel: AggregateKernel, inputs: Sequence[Placement]) -> Placement:

@@ -48,7 +48,7 @@ from tidegate.kernels.join import split_predicate
 from tidegate.physical.regions import Leaf, Outsourced, Placed, Region, finish
 from tidegate.physical.spark_columns import calls_user, computed_by_spark
 from tidegate.physical.stages import SourceRows, Stage, composed
-from tidegate.scalars.expressions import index_of, ref, substitute
+from tidegate.scalars.expressions import index_of, ref
 from tidegate.types import Schema
 
 
@@ -347,8 +347,6 @@ class _Planner:
             return self._leaf(Leaf(rows, node.schema, dict(keys), broadcast, raw), region, node)
         if isinstance(node, Project):
             keys = {k: composed(e, node.expressions) for k, e in keys.items()}
-        if isinstance(node, Modify):
-            keys = {k: substitute(e, lambda i: ref(node.kept[i])) for k, e in keys.items()}
         if isinstance(node, Sync):
             synced, points = placed.inputs
             both = self._bind(synced, keys, region, broadcast), self._bind(points, {}, region)
@@ -446,8 +444,6 @@ def _through(node: Node, columns: frozenset[int]) -> frozenset[int]:
         return frozenset(j for j, e in enumerate(node.expressions) if index_of(e) in columns)
     if isinstance(node, Aggregate):
         return frozenset(j for j, k in enumerate(node.keys) if k in columns)
-    if isinstance(node, Modify):
-        return frozenset(j for j, c in enumerate(node.kept) if c in columns)
     return columns
 
 
