@@ -118,13 +118,20 @@ def listed(spec, times):
         elif isinstance(schedule, Periodic):
             moment += schedule.rate
         elif isinstance(schedule, Varying):
-            moment += schedule.rate.function(0, moment)
+            # Tick by tick, by Astral's formula: the latest moment is base + floor((t - base) / rate(t)) * rate(t).
+            before = now
+            while now <= before:
+                moment += 1
+                rate = schedule.rate.function(0, moment)
+                now = windows[0][0] + (moment - windows[0][0]) // rate * rate
         else:
             if not holds(schedule.proceed)(moment):
                 break
             moment = schedule.step.function(0, moment)
+        if i == 0 or not isinstance(schedule, Varying):
+            now = moment
         lower, upper = (
-            f.function(i, moment) + (0 if f.reads_now else origin) for f in (spec.lower, spec.upper)
+            f.function(i, now) + (0 if f.reads_now else origin) for f in (spec.lower, spec.upper)
         )
         windows.append((moment, lower, upper))
     return windows
