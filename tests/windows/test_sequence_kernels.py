@@ -93,7 +93,7 @@ def listed(spec, times):
     schedule = spec.schedule
     origin = 0 if spec.rows or isinstance(schedule, Loop) else (spec.start or 0)
     windows = []
-    moment = None
+    moment = now = None
     for i in range(80):
         if isinstance(schedule, Periodic) and schedule.rows:
             first = spec.upper.function(0, 0) + origin
@@ -130,9 +130,7 @@ def listed(spec, times):
             moment = schedule.step.function(0, moment)
         if i == 0 or not isinstance(schedule, Varying):
             now = moment
-        lower, upper = (
-            f.function(i, now) + (0 if f.reads_now else origin) for f in (spec.lower, spec.upper)
-        )
+        lower, upper = (f.function(i, now) + (0 if f.reads_now else origin) for f in (spec.lower, spec.upper))
         windows.append((moment, lower, upper))
     return windows
 

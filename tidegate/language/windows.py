@@ -129,6 +129,9 @@ def apply_window(
         partition = []  # every row has its own validity: partitions change nothing
         if isinstance(spec, TimeWindow) and spec.is_now and granule == 1:
             return input
+    if isinstance(input, op.Rstream) and isinstance(spec, TimeWindow) and granule == 1:
+        # What is repeated at the points, windowed, is the answer itself, windowed at these points: it may be without end.
+        granule, input = input.period, input.input
     start = start_of(window, domain)
     input = input if start is None else begun(input, start, domain)
     return op.Window(input, spec, tuple(partition), granule)
