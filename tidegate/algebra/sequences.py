@@ -303,7 +303,8 @@ class Varying:
 class Loop:
     """`FOR t = first WHILE proceed STEP step`: windows are shown at u0 = first, u(i+1) = step(ui) while proceed(ui).
 
-    The last one stays (Astral, section 6.1.4). NOW is the loop's variable.
+    The last one stays (Astral, section 6.1.4). NOW is the loop's variable: an instant, or where bounds are in rows the position
+    of the row that shows the window.
     """
 
     first: int

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from tidegate.algebra.sequences import (
     Formula,
     Line,
+    Loop,
     Periodic,
     Varying,
     WindowSequence,
@@ -158,8 +159,10 @@ class Timetable:
         moment, now = following
         lower, upper = spec.bounds(i, now)
         schedule = spec.schedule
-        rows = isinstance(schedule, Periodic) and schedule.rows
-        check_window(spec, i, lower, upper, moment if rows == spec.rows else None)
+        uniform = isinstance(schedule, Loop) or spec.rows == (
+            isinstance(schedule, Periodic) and schedule.rows
+        )
+        check_window(spec, i, lower, upper, moment if uniform else None)
         for name, formula, column, value in (
             ("lower", spec.lower, self._lower, lower),
             ("upper", spec.upper, self._upper, upper),
@@ -181,9 +184,9 @@ class Timetable:
             # Where the bounds are in the other domain, only rows can tell, and nobody asks here.
             first = spec.bounds(0, 0)[1] + schedule.delay
             return first + i * schedule.rate, first + i * schedule.rate
-        if spec.rows:
-            return 0, 0
         if isinstance(schedule, Varying):
+            if spec.rows:
+                return 0, 0
             if self._varied is None:
                 first = spec.origin if spec.upper.reads_now else spec.bounds(0, 0)[1]
                 self._varied = schedule.moments(first + schedule.delay)

@@ -118,7 +118,7 @@ class _Sequenced(Counted):
 
 @dataclass(frozen=True)
 class SequenceByRowsKernel(_Sequenced):
-    """A rate in rows: window i is shown by the row at base + delay + i * rate.
+    """A rate in rows: window i is shown by the row at base + delay + i * rate, or at the position that a loop gives.
 
     The base is upper(0), or for bounds in time the number of rows up to the instant upper(0), at which window 0 itself
     is shown if there is no delay. State: `counts`, per partition the rows so far and the base; `waiting`, per row the
@@ -148,11 +148,13 @@ class SequenceByRowsKernel(_Sequenced):
         assert self.spec is not None
         return self.spec.bounds(0, 0)[1]
 
-    @property
-    def _schedule(self) -> Periodic:
+    def _position(self, rows: Frame, window: str) -> pl.Series:
+        """Of each row, the position that shows the window with the number in a column."""
         assert self.spec is not None
-        assert isinstance(self.spec.schedule, Periodic)
-        return self.spec.schedule
+        schedule = self.spec.schedule
+        if isinstance(schedule, Periodic):
+            return rows["base"] + schedule.delay + rows[window] * schedule.rate
+        return pl.Series(self.hours.moment(rows[window].to_numpy()), dtype=pl.Int64)
 
     def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
         after, rows = self._arrivals(state, chunks[0], upto)
@@ -202,21 +204,20 @@ class SequenceByRowsKernel(_Sequenced):
         assert self.spec is not None
         if self.spec.rows or held.is_empty():
             return
-        schedule = self._schedule
         instant = (pl.col("ts") // self.width).alias("t")
         earlier = new.group_by(*self.keys, instant).agg((pl.col("p").min() - 1).alias("earlier"))
         placed = looked_up(held.with_columns(instant), earlier, [*self.keys, "t"])
         placed = looked_up(placed, touched, self.keys)
-        position = pl.col("base") + schedule.delay + pl.col("shown") * schedule.rate
-        late = placed.filter((pl.col("shown") > 0) & (position <= pl.col("earlier")))
+        late = placed.filter((placed["shown"] > 0) & (self._position(placed, "shown") <= placed["earlier"]))
         if late.height:
             raise unreachable(self.spec, int(late["shown"].min()))  # type: ignore[arg-type]
 
     def _fired(self, events: Frame, times: Ints, touched: Frame, upto: int) -> Frame:
         """The events whose window is shown in this epoch, with the tick `ts`, not before `since`."""
         assert self.spec is not None
-        schedule = self._schedule
-        by_time = not self.spec.rows and schedule.delay == 0
+        by_time = (
+            not self.spec.rows and isinstance(self.spec.schedule, Periodic) and self.spec.schedule.delay == 0
+        )
         parts = []
         if by_time:
             first = widened(self._first, self.width)
@@ -225,7 +226,7 @@ class SequenceByRowsKernel(_Sequenced):
                 parts.append(due.with_columns(ts=pl.max_horizontal("since", pl.lit(first, dtype=pl.Int64))))
             events = events.filter(pl.col("at") != 0)
         known = equijoin(events, touched, self.keys, "inner")
-        known = known.with_columns(p=pl.col("base") + schedule.delay + pl.col("at") * schedule.rate)
+        known = known.with_columns(p=self._position(known, "at"))
         due = known.filter(pl.col("p") <= pl.col("after"))
         index = (due["offset"] + due["p"] - due["before"] - 1).to_numpy()
         shown = pl.Series(times[index], dtype=pl.Int64)

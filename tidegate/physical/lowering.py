@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.sequences import Periodic, SessionWindow, WindowSequence
+from tidegate.algebra.sequences import Loop, Periodic, SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow
 from tidegate.errors import internal
 from tidegate.kernels.endpoints import AlignKernel, SplitKernel, TimeWindowKernel
@@ -330,7 +330,9 @@ def _window(low: _Lowering, node: op.Window) -> str:
         low.need_order(node.input)
     counted = (schema, node.partition_by, chronon, node.width)
     if isinstance(spec, WindowSequence):
-        by_rows = isinstance(spec.schedule, Periodic) and spec.schedule.rows
+        by_rows = isinstance(spec.schedule, Loop) or (
+            isinstance(spec.schedule, Periodic) and spec.schedule.rows
+        )
         kernel = SequenceByRowsKernel if by_rows else RowsByTimeKernel
         return low.add(kernel(*counted, spec), below)
     if isinstance(spec, SessionWindow):

@@ -124,7 +124,12 @@ def _stepped(spec: WindowSequence, times: Sequence[int], t: int) -> tuple[int, i
     if first is None:
         return None
     latest = None
+    positions = isinstance(spec.schedule, Loop) and spec.rows
     for i, (moment, now) in enumerate(moments(spec, first)):
+        if positions and moment <= len(times):
+            moment = times[moment - 1]
+        elif positions:
+            break
         if moment > t:
             break
         if i > LIMIT:
@@ -138,7 +143,7 @@ def sequence_changes(spec: WindowSequence, times: Sequence[int]) -> set[int]:
     if not spec.counts_rows:
         return timetable(spec).changes(times)
     points = set(times)
-    if isinstance(spec.schedule, Periodic) and spec.schedule.rows:
+    if isinstance(spec.schedule, Loop) or (isinstance(spec.schedule, Periodic) and spec.schedule.rows):
         return points if spec.rows else points | {spec.bounds(0, 0)[1]}
     kept = [t for t in times if spec.start is None or t >= spec.start]
     first = _first_instant(spec, kept)
