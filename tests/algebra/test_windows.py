@@ -160,7 +160,7 @@ def test_filters_and_maps_of_a_raw_stream_keep_its_rows(world: World) -> None:
 
 def test_a_window_over_rows_without_end_is_refused(world: World) -> None:
     with pytest.raises(Diagnostic) as raised:
-        world.at("SELECT * FROM (SELECT a FROM S WINDOW(RANGE UNBOUNDED) x) WINDOW(RANGE 2) y", 3)
+        world.at("SELECT * FROM (SELECT a FROM S WINDOW(RANGE UNBOUNDED) x) WINDOW(ROWS 2) y", 3)
     assert raised.value.condition == "WINDOW_OVER_LASTING_ROWS"
     assert "ISTREAM" in (raised.value.help or "")
 

@@ -72,6 +72,50 @@ def test_recorded_answers_equal_the_reference(session, query, boundaries):
     assert str(asked.verify(result=asked.run(boundaries=boundaries))).startswith("verified")
 
 
+TIMES = [
+    ("SELECT v, TS FROM S WINDOW(ROWS 2)", 6, [("e", 6), ("f", 6)]),
+    ("SELECT v, t + 1 AS u, b FROM S WINDOW(RANGE 3) WHERE t * 2 < 11", 2,
+     [("a", 2, 0), ("b", 2, 0), ("c", 2, 1), ("d", 3, 0)]),
+    ("SELECT MAX(t) AS m, MIN(TS) AS f FROM S WINDOW(RANGE 3)", 2, [(2, 1)]),
+    ("SELECT t, COUNT(*) AS n FROM S WINDOW(RANGE 3) GROUP BY t", 2, [(1, 3), (2, 1)]),
+    ("SELECT k, v, TS FROM Current", 2, [(1, "c", 1), (2, "d", 2)]),
+    ("SELECT v FROM Current WHERE TS <= NOW AND NOW < TS + 2", 2, [("c",), ("d",)]),
+    ("SELECT x.v, z.v FROM S WINDOW(RANGE 3) x, S WINDOW(RANGE 2) z WHERE x.TS = z.TS AND x.k < z.k", 2,
+     [("a", "b"), ("c", "b")]),
+    ("SELECT v, TS FROM S WINDOW(PARTITION BY t ROWS 1)", 2, [("c", 1), ("d", 2)]),
+    ("SELECT DISTINCT TS FROM S WINDOW(RANGE 2)", 2, [(1,), (2,)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "instant", "expected"), TIMES)
+def test_times_are_instants_whatever_their_batches(session, query, instant, expected):
+    """Recorded, live and by definition, a row's time is the instant, never the tick that holds its batch."""
+    asked = session.query(query)
+    recorded = asked.run(boundaries=[2, 6])
+    assert bag(recorded.at(instant)) == Counter(expected)
+    assert str(asked.verify(result=recorded)).startswith("verified")
+    live = asked.start(begin=False)
+    live.run.graph.advance({"S": ROWS[:3]})
+    live.run.graph.advance({"S": ROWS[3:]})
+    live.run.graph.finish()
+    assert bag(live.at(instant)) == Counter(expected)
+
+
+def test_times_beside_streams_without_batches(session):
+    session.stream(
+        "P",
+        [{"x": 1, "f": 0, "l": 4}, {"x": 2, "f": 2, "l": None}],
+        valid=("f", "l"),
+        schema="x INT, f BIGINT, l BIGINT",
+    )
+    joined = session.query(
+        "SELECT v, w, S.TS FROM S WINDOW(RANGE 6), U WINDOW(RANGE 2) WHERE S.TS = U.TS"
+    ).run()
+    assert bag(joined.at(6)) == Counter([("e", "x", 6), ("f", "x", 6)])
+    valid = session.query("SELECT x, P.TS, v FROM P, S WINDOW(RANGE 2) WHERE P.TS < S.TS").run()
+    assert bag(valid.at(6)) == Counter([(2, 2, "e"), (2, 2, "f")])
+
+
 def test_live_answers_are_final_by_instants(session):
     query = session.query("SELECT k, v FROM Current")
     live = query.start(begin=False)

@@ -37,7 +37,7 @@ def test_statements_bind_in_order():
             else:
                 assert bind(statement, catalog, block).plan.schema
                 queries += 1
-    assert queries == 8
+    assert queries == 9
 
 
 def world_of(rows):

@@ -127,7 +127,7 @@ def test_operators_over_synchronized_relations(data, s, p, q):
     """A join of differently synchronized relations, grouped, synchronized again."""
     e = rows_of(data.draw, ["c"])
     left, right = Sync(Modify(SCAN, (0,), 2), p), Sync(Modify(OTHER, (0,)), q)
-    joined = op.Join(left, right, "inner", parse("c0 <=> c3"))
+    joined = op.Join(left, right, "inner", parse("c0 <=> c4"))
     counted = op.Aggregate(joined, (0,), (op.Aggregation("SUM", (1,), BIGINT, "s"),))
     compare(Sync(counted, data.draw(points(0))), s, e, data.draw)
 
@@ -150,7 +150,7 @@ def test_change_points_are_complete():
     reference = Reference({"S": Arrivals(s)})
     relation = Modify(SCAN, (0,), 2)
     odd = op.Filter(Clock(), parse("c0 % 4 = 1"))
-    recent = Restrict(relation, parse("c2 <= c3 AND c3 < c2 + 5"))
+    recent = Restrict(relation, parse("c3 <= c4 AND c4 < c3 + 5"))
     for plan in (relation, Sync(relation, odd), recent):
         points_ = set(reference.change_points(plan))
         for t in INSTANTS:

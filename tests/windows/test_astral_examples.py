@@ -97,8 +97,11 @@ def test_example_4_the_last_value_of_each_location_and_of_each_source() -> None:
     }
 
 
-def test_example_5_working_hours() -> None:
-    """gamma(t) = floor((t - b) / r) r + b with r = 10 minutes in [7, 20[ and 1 hour else."""
+@pytest.mark.parametrize(
+    ("busy", "quiet", "opens"), [(10, 60, 7), (7, 60, 7), (7, 60, 6.5), (13, 30, 7), (1, 25, 7)]
+)
+def test_example_5_working_hours(busy: int, quiet: int, opens: float) -> None:
+    """gamma(t) = floor((t - b) / r) r + b with one rate in [opens, 20[ and another else; it does not fall."""
     from datetime import datetime
 
     day = to_ticks(datetime(2026, 3, 2))
@@ -106,17 +109,25 @@ def test_example_5_working_hours() -> None:
     w = world().arrive("C", [(t, p) for p, t in enumerate(rows, 1)])
     window = (
         "FROM GREATEST(NOW - INTERVAL 30 MINUTES, TIMESTAMP '2026-03-02 00:00:00') TO NOW "
-        "EVERY CASE WHEN HOUR(NOW) >= 7 AND HOUR(NOW) < 20 THEN INTERVAL 10 MINUTES ELSE INTERVAL 1 HOUR END "
+        f"EVERY CASE WHEN HOUR(NOW) * 60 + MINUTE(NOW) >= {int(opens * 60)} AND HOUR(NOW) < 20 "
+        f"THEN INTERVAL {busy} MINUTES ELSE INTERVAL {quiet} MINUTES END "
         "STARTING AT TIMESTAMP '2026-03-02 00:00:00'"
     )
-    instants = [day + k * 7 * MINUTE for k in range(0, 24 * 60 // 7, 5)]
+
+    def gamma(t: int) -> int:
+        rate = (busy if opens <= (t - day) / HOUR < 20 else quiet) * MINUTE
+        return (t - day) // rate * rate + day
+
+    special = [7 * HOUR, 20 * HOUR, 20 * HOUR - 1, 20 * HOUR + 4 * MINUTE, 21 * HOUR, 6 * HOUR + 31 * MINUTE]
+    instants = sorted({day + k * 7 * MINUTE for k in range(0, 24 * 60 // 7, 5)} | {day + x for x in special})
     found = values(w, window, instants, "C")
     for t in instants:
-        rate = 10 * MINUTE if 7 <= (t - day) // HOUR < 20 else HOUR
-        gamma = (t - day) // rate * rate + day
+        latest = max(gamma(u) for u in (*range(day, t, MINUTE), t))
         assert found[t] == [
-            p for p, u in enumerate(rows, 1) if max(gamma - 30 * MINUTE, day) <= u <= gamma
+            p for p, u in enumerate(rows, 1) if max(latest - 30 * MINUTE, day) <= u <= latest
         ], t
+    if (busy, quiet) == (7, 60):
+        assert found[day + 20 * HOUR][-1] == 20 * 15 + 1
 
 
 TEMPERATURES = [3, -1, 4, 1, -5, 9, 2, 6, -5, 3, 5, -8, 9, 7, 9]

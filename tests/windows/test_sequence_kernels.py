@@ -93,7 +93,7 @@ def listed(spec, times):
     schedule = spec.schedule
     origin = 0 if spec.rows or isinstance(schedule, Loop) else (spec.start or 0)
     windows = []
-    moment = None
+    moment = now = None
     for i in range(80):
         if isinstance(schedule, Periodic) and schedule.rows:
             first = spec.upper.function(0, 0) + origin
@@ -118,14 +118,19 @@ def listed(spec, times):
         elif isinstance(schedule, Periodic):
             moment += schedule.rate
         elif isinstance(schedule, Varying):
-            moment += schedule.rate.function(0, moment)
+            # Tick by tick, by Astral's formula: the latest moment is base + floor((t - base) / rate(t)) * rate(t).
+            before = now
+            while now <= before:
+                moment += 1
+                rate = schedule.rate.function(0, moment)
+                now = windows[0][0] + (moment - windows[0][0]) // rate * rate
         else:
             if not holds(schedule.proceed)(moment):
                 break
             moment = schedule.step.function(0, moment)
-        lower, upper = (
-            f.function(i, moment) + (0 if f.reads_now else origin) for f in (spec.lower, spec.upper)
-        )
+        if i == 0 or not isinstance(schedule, Varying):
+            now = moment
+        lower, upper = (f.function(i, now) + (0 if f.reads_now else origin) for f in (spec.lower, spec.upper))
         windows.append((moment, lower, upper))
     return windows
 

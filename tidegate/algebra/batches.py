@@ -31,7 +31,8 @@ def in_batches(plan: op.Node, batched: Set[str]) -> op.Node:
     """
     if isinstance(plan, op.Scan):
         # A row of batch i is there until the instant is over; only windows and modifications look at single rows.
-        return plan if plan.relation else op.Window(plan, TimeWindow(1), width=BATCHES)
+        scan = replace(plan, width=BATCHES)
+        return scan if plan.relation else op.Window(scan, TimeWindow(1), width=BATCHES)
     if isinstance(plan, op.Rstream):
         raise unsupported(
             "RSTREAM is not available where streams have batches",
@@ -39,8 +40,9 @@ def in_batches(plan: op.Node, batched: Set[str]) -> op.Node:
         )
     if isinstance(plan, Clock):
         return replace(plan, width=BATCHES)
-    if isinstance(plan, (op.Window, Modify)) and _is_raw(plan.input):
-        return replace(plan, width=BATCHES) if isinstance(plan, op.Window) else plan
+    if isinstance(plan, (op.Window, Modify)) and is_raw(plan.input):
+        raw = plan.with_inputs(_ticking(plan.input))
+        return replace(raw, width=BATCHES) if isinstance(raw, op.Window) else raw
     if isinstance(plan, op.Window):
         below = in_batches(plan.input, batched)
         return replace(plan, input=below, granularity=_chronon(plan, batched), width=BATCHES)
@@ -60,7 +62,15 @@ def _origin(plan: op.Node) -> op.Node:
     return plan
 
 
-def _is_raw(plan: op.Node) -> bool:
+def _ticking(plan: op.Node) -> op.Node:
+    """Filters and maps above a raw stream whose instants are wide."""
+    if isinstance(plan, op.Scan):
+        return replace(plan, width=BATCHES)
+    above: op.Node = plan.with_inputs(*(_ticking(node) for node in plan.inputs))
+    return above
+
+
+def is_raw(plan: op.Node) -> bool:
     """Whether rows are those of a raw stream: single rows, each with its batch."""
     beneath = _origin(plan)
     return isinstance(beneath, op.Scan) and not beneath.relation

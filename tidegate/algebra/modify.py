@@ -8,15 +8,19 @@ conditions on the current instant.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from tidegate.algebra.operators import Node
 from tidegate.errors import Diagnostic
 from tidegate.types import BIGINT, TIMESTAMP, Field, Row, Schema, Type, Value
+
+if TYPE_CHECKING:
+    from tidegate.algebra.points import Classes
 
 TIMEPOINT = "Timepoint"
 """The only column of a clock."""
@@ -57,8 +61,8 @@ class Modify(Node):
     """The relation of a modify stream: of each key the row that modified it last, until it is updated or deleted.
 
     `snapshot(modify(S), t)` = the rows left by applying all rows of S with a time up to t, in order of time and arrival.
-    `key` None: every row inserts. `operation` is the position of a column with operation words; it is no column of the
-    relation. An insert of a known key, a delete of an unknown one and an unknown word change nothing; they are anomalies. State:
+    `key` None: every row inserts. `operation` is the position of a column with operation words; in the relation it
+    can be named but is no part of `*`. An insert of a known key, a delete of an unknown one and an unknown word change nothing; they are anomalies. State:
     the current row of each key.
     """
 
@@ -72,17 +76,9 @@ class Modify(Node):
 
     @cached_property
     def schema(self) -> Schema:
-        return tuple(self.input.schema[i] for i in self.kept)
-
-    @cached_property
-    def kept(self) -> tuple[int, ...]:
-        """The input's columns that are columns of the relation."""
-        return tuple(i for i in range(len(self.input.schema)) if i != self.operation)
-
-    @cached_property
-    def relation_key(self) -> tuple[int, ...] | None:
-        """The key's positions in the relation."""
-        return None if self.key is None else tuple(self.kept.index(i) for i in self.key)
+        return tuple(
+            replace(f, hidden=True) if i == self.operation else f for i, f in enumerate(self.input.schema)
+        )
 
     __hash__ = Node.__hash__
 
@@ -115,7 +111,7 @@ def replay(
     assert node.key is not None
     current: dict[Row, Row] = {}
     for row, t in rows:
-        key, kept = tuple(row[i] for i in node.key), tuple(row[i] for i in node.kept)
+        key = tuple(row[i] for i in node.key)
         operation = Operation.UPSERT if node.operation is None else operation_of(row[node.operation])
         anomaly = None
         if operation is None:
@@ -128,7 +124,7 @@ def replay(
         elif operation is Operation.INSERT and key in current:
             anomaly = Anomaly(KNOWN_KEY, row, t)
         else:
-            current[key] = kept
+            current[key] = row
         yield row, t, current, anomaly
 
 
@@ -207,6 +203,8 @@ class Restrict(Node):
     timestamps: bool = False
     width: int = 1
     """Ticks of an instant: NOW is the instant, whatever its batch."""
+    points: Classes = ()
+    """If any: NOW is the latest of these points, and nothing holds before the first."""
 
     @cached_property
     def schema(self) -> Schema:

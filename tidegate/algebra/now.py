@@ -8,6 +8,8 @@ from sqlglot import exp
 
 from tidegate.errors import Diagnostic
 from tidegate.scalars.expressions import conjuncts, index_of, references, span_of
+from tidegate.time import to_datetime
+from tidegate.types import Type
 
 _FLIPPED: dict[type[exp.Expression], type[exp.Expression]] = {
     exp.LT: exp.GT, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.GTE: exp.LTE, exp.EQ: exp.EQ,
@@ -51,6 +53,19 @@ def bounds(predicate: exp.Expression, now: int) -> tuple[Bound, ...]:
     [('<', 'c1 + 5'), ('>=', 'c1')]
     """
     return tuple(b for part in conjuncts(predicate) for b in _solve(part, now))
+
+
+def literal(instant: int, type_: Type) -> exp.Expression:
+    """An instant as an expression of a type of time.
+
+    >>> from tidegate.types import BIGINT, TIMESTAMP
+    >>> literal(-3, BIGINT).sql(), literal(1, TIMESTAMP).sql()
+    ("CAST('-3' AS BIGINT)", "CAST('1970-01-01 00:00:00.000001' AS TIMESTAMP)")
+    """
+    text = (
+        f"{to_datetime(instant):%Y-%m-%d %H:%M:%S.%f}" if type_.name.startswith("TIMESTAMP") else str(instant)
+    )
+    return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build(str(type_), dialect="spark"))
 
 
 def _solve(part: exp.Expression, now: int) -> list[Bound]:

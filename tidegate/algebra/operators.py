@@ -100,6 +100,8 @@ class Scan(Node):
     name: str
     fields: Schema
     relation: bool = False
+    width: int = 1
+    """How many ticks an instant has: more than one where streams have batches."""
 
     @cached_property
     def schema(self) -> Schema:

@@ -59,16 +59,34 @@ class Ticks:
             if self.accepts(at):
                 return at
             at += self.step
-        raise Diagnostic(
+        raise self._rare(t)
+
+    def latest(self, t: int) -> int | None:
+        """The last tick that is not after t.
+
+        >>> Ticks(2).latest(3), Ticks(3, 1).latest(3), Ticks(2, first=4).latest(3)
+        (2, 1, None)
+        """
+        at = (min(t, self.last) - self.offset) // self.step * self.step + self.offset
+        for _ in range(LAZY_LIMIT):
+            if at < self.first:
+                return None
+            if self.accepts(at):
+                return at
+            at -= self.step
+        raise self._rare(t)
+
+    def contains(self, t: int) -> bool:
+        inside = (t - self.offset) % self.step == 0 and self.first <= t <= self.last
+        return inside and self.accepts(t)
+
+    def _rare(self, t: int) -> Diagnostic:
+        return Diagnostic(
             "SYNC_POINTS_RARE",
             f"{LAZY_LIMIT:,} ticks from {t} on are no points: the filter of CLOCK has to be tried one by one",
             help="use remainders (Timepoint % 60 = 0) or bounds, or a coarser clock: CLOCK(1 MINUTE)",
             kind=Kind.UNSUPPORTED,
         )
-
-    def contains(self, t: int) -> bool:
-        inside = (t - self.offset) % self.step == 0 and self.first <= t <= self.last
-        return inside and self.accepts(t)
 
     def accepts(self, t: int) -> bool:
         """Whether the predicates hold at t."""
@@ -150,6 +168,10 @@ class Points:
         """The first tick that is not before t, events apart."""
         found = [n for c in self.ticks if (n := c.next(t)) is not None]
         return min(found, default=None)
+
+    def latest_tick(self, t: int) -> int | None:
+        """The last tick that is not after t, events apart."""
+        return max((n for c in self.ticks if (n := c.latest(t)) is not None), default=None)
 
     def ticks_between(self, since: int, upto: int) -> Iterator[int]:
         """The ticks of [since, upto), events apart."""

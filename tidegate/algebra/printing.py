@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from tidegate.algebra import operators as op
 from tidegate.algebra.modify import Clock, Modify, Restrict, Sync
-from tidegate.algebra.points import points_of
+from tidegate.algebra.points import Points, points_of
 from tidegate.algebra.sequences import SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow, WindowSpec
 from tidegate.scalars.expressions import index_of
@@ -60,13 +60,16 @@ def window_text(spec: WindowSpec) -> str:
     def size(n: int | None) -> str:
         return "UNBOUNDED" if n is None else str(n)
 
+    def starting(origin: int) -> str:
+        return f" STARTING AT {origin}" if origin else ""
+
     match spec:
-        case TimeWindow(n, slide):
-            return f"RANGE {size(n)}" + (f" SLIDE {slide}" if slide != 1 else "")
+        case TimeWindow(n, slide, origin):
+            return f"RANGE {size(n)}" + (f" SLIDE {slide}" if slide != 1 else "") + starting(origin)
         case RowWindow(n, slide):
             return f"ROWS {size(n)}" + (f" SLIDE {slide}" if slide != 1 else "")
-        case RowsEveryTime(n, period):
-            return f"ROWS {size(n)} SLIDE {period} TICKS"
+        case RowsEveryTime(n, period, origin):
+            return f"ROWS {size(n)} SLIDE {period} TICKS" + starting(origin)
         case TimeEveryRows(n, every):
             return f"RANGE {size(n)} SLIDE {every} ROWS"
         case WindowSequence() | SessionWindow():
@@ -130,7 +133,8 @@ def details(node: op.Node) -> str:
         case Sync():
             return f"BY {points_of(node.points)}"
         case Restrict():
-            return expression_text(node.predicate, node.predicate_schema)
+            when = f" AT {Points(node.points)}" if node.points else ""
+            return expression_text(node.predicate, node.predicate_schema) + when
         case Clock():
             return f"EVERY {node.step}" if node.step != 1 else ""
         case _:

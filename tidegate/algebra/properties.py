@@ -138,14 +138,14 @@ def _window(node: op.Window, input: Properties) -> Properties:
             ends_known=input.ends_known,
             bounded=bounded,
             prompt=input.chronon and spec.slide == 1,
-            granularity=spec.slide if node.width == 1 else 1,
+            granularity=spec.slide if node.width == 1 and not spec.origin else 1,
         )
     if isinstance(spec, RowsEveryTime):
         return Properties(
             append_only=spec.size is None,
             ends_known=spec.size is None and input.ends_known,
             keys=_key(*node.partition_by) if spec.size == 1 else frozenset(),
-            granularity=spec.period if node.width == 1 else 1,
+            granularity=spec.period if node.width == 1 and not spec.origin else 1,
         )
     if isinstance(spec, RowWindow):
         return Properties(
@@ -318,9 +318,9 @@ def _rstream(node: op.Rstream, input: Properties) -> Properties:
 
 def _modify(node: Modify, input: Properties) -> Properties:
     """Without a key every row stays; with one, a row ends when its key is modified again."""
-    if node.relation_key is None:
+    if node.key is None:
         return Properties(append_only=True, ends_known=True, prompt=True)
-    return Properties(prompt=True, keys=_key(*node.relation_key))
+    return Properties(prompt=True, keys=_key(*node.key))
 
 
 def _sync(node: Sync, input: Properties, points: Properties) -> Properties:

@@ -7,7 +7,7 @@ ticks or in row positions. What is shown is in `sequence_meaning`; how it is fou
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -255,21 +255,56 @@ class Periodic:
 
 @dataclass(frozen=True)
 class Varying:
-    """Window i + 1 is shown `rate(NOW)` after window i, NOW being the moment of window i (Astral, example 5).
+    """A rate that changes with time (Astral, example 5): at t the latest moment is b + floor((t - b) / rate(t)) * rate(t).
 
-    The first is shown at upper(0) + delay, or at start + delay if upper reads NOW itself. Where a rate does not divide the
-    time for which it is in force, the next rate begins with the first window that falls into its own time.
+    The first moment b is upper(0) + delay, or start + delay if upper reads NOW itself. A moment that would lie before the
+    latest one changes nothing. The rate is asked at whole minutes (integer time: at every tick) and at moments.
     """
 
     rate: Formula
     delay: int = 0
+
+    def moments(self, first: int) -> Iterator[tuple[int, int]]:
+        """When a window is shown, and the moment that it is of: NOW in its bounds."""
+        shown = latest = first
+        yield shown, latest
+        while True:
+            rate = self._rate(shown)
+            following = first + ((shown - first) // rate + 1) * rate
+            shown = self._until(shown, following, rate)
+            rate = self._rate(shown)
+            moment = first + (shown - first) // rate * rate
+            if moment > latest:
+                latest = moment
+                yield shown, latest
+
+    def _until(self, since: int, upto: int, rate: int) -> int:
+        """The first instant after `since` with another rate, but not after `upto`."""
+        grain: int = max(time.UNITS["MINUTE"] if self.rate.timestamps else 1, (upto - since) // 1_000)
+        for probe in (*range(time.next_multiple(since + 1, grain), upto, grain), upto):
+            if self._rate(probe) != rate:
+                low: int = since
+                high: int = probe
+                while high - low > 1:
+                    middle = (low + high) // 2
+                    low, high = (middle, high) if self._rate(middle) == rate else (low, middle)
+                return high
+            since = probe
+        return upto
+
+    def _rate(self, instant: int) -> int:
+        found: int = self.rate.function(0, instant)
+        if found <= 0:
+            raise invalid(f"the rate at {instant} is not positive", self.rate.span)
+        return found
 
 
 @dataclass(frozen=True)
 class Loop:
     """`FOR t = first WHILE proceed STEP step`: windows are shown at u0 = first, u(i+1) = step(ui) while proceed(ui).
 
-    The last one stays (Astral, section 6.1.4). NOW is the loop's variable.
+    The last one stays (Astral, section 6.1.4). NOW is the loop's variable: an instant, or where bounds are in rows the position
+    of the row that shows the window.
     """
 
     first: int

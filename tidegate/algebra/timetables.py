@@ -56,7 +56,8 @@ class Timetable:
     _upper: list[int] = field(default_factory=list)
     _moments: list[int] = field(default_factory=list)
     _ended: bool = False
-    _starts: dict[int, list[int]] = field(default_factory=dict)
+    _varied: Iterator[tuple[int, int]] | None = None
+    _starts: dict[int, tuple[list[int], Iterator[tuple[int, int]]]] = field(default_factory=dict)
     _lock: RLock = field(default_factory=RLock, repr=False)
 
     @property
@@ -103,10 +104,12 @@ class Timetable:
         for begin in np.unique(first).tolist():
             mine = (first == begin) & (i != NEVER)
             with self._lock:
-                listed = self._starts.setdefault(begin, [begin + schedule.delay])
+                if begin not in self._starts:
+                    self._starts[begin] = [], schedule.moments(begin + schedule.delay)
+                listed, following = self._starts[begin]
                 while mine.any() and len(listed) <= int(i[mine].max()):
                     self._refuse_if_too_many(len(listed))
-                    listed.append(self._following(listed[-1]))
+                    listed.append(next(following)[0])
             result[mine] = np.array(listed, np.int64)[i[mine]]
         return result
 
@@ -149,14 +152,17 @@ class Timetable:
 
     def _enter(self) -> None:
         spec, i = self.spec, len(self._upper)
-        moment = self._next_moment(i)
-        if moment is None:
+        following = self._next_moment(i)
+        if following is None:
             self._ended = True
             return
-        lower, upper = spec.bounds(i, moment)
+        moment, now = following
+        lower, upper = spec.bounds(i, now)
         schedule = spec.schedule
-        rows = isinstance(schedule, Periodic) and schedule.rows
-        check_window(spec, i, lower, upper, moment if rows == spec.rows else None)
+        uniform = isinstance(schedule, Loop) or spec.rows == (
+            isinstance(schedule, Periodic) and schedule.rows
+        )
+        check_window(spec, i, lower, upper, moment if uniform else None)
         for name, formula, column, value in (
             ("lower", spec.lower, self._lower, lower),
             ("upper", spec.upper, self._upper, upper),
@@ -171,36 +177,29 @@ class Timetable:
         self._upper.append(upper)
         self._moments.append(moment)
 
-    def _next_moment(self, i: int) -> int | None:
+    def _next_moment(self, i: int) -> tuple[int, int] | None:
+        """When window i is shown, and what NOW is in its bounds."""
         spec, schedule = self.spec, self.spec.schedule
         if isinstance(schedule, Periodic):
             # Where the bounds are in the other domain, only rows can tell, and nobody asks here.
             first = spec.bounds(0, 0)[1] + schedule.delay
-            return first + i * schedule.rate
-        if spec.rows:
-            return 0
-        if i:
-            before = self._moments[-1]
-            if isinstance(schedule, Loop) and not holds(schedule.proceed)(before):
-                return None
-            return self._following(before)
-        if isinstance(schedule, Loop):
-            return schedule.first
-        first = spec.origin if spec.upper.reads_now else spec.bounds(0, 0)[1]
-        return first + schedule.delay
-
-    def _following(self, before: int) -> int:
-        schedule = self.spec.schedule
-        if isinstance(schedule, Loop):
-            after = schedule.step.function(0, before)
-            if after <= before:
-                raise invalid(f"STEP does not move forward from {before}", schedule.step.span)
-            return after
-        assert isinstance(schedule, Varying)
-        wait = schedule.rate.function(0, before)
-        if wait <= 0:
-            raise invalid(f"the rate at {before} is not positive", schedule.rate.span)
-        return before + wait
+            return first + i * schedule.rate, first + i * schedule.rate
+        if isinstance(schedule, Varying):
+            if spec.rows:
+                return 0, 0
+            if self._varied is None:
+                first = spec.origin if spec.upper.reads_now else spec.bounds(0, 0)[1]
+                self._varied = schedule.moments(first + schedule.delay)
+            return next(self._varied)
+        if not i:
+            return schedule.first, schedule.first
+        before = self._moments[-1]
+        if not holds(schedule.proceed)(before):
+            return None
+        after = schedule.step.function(0, before)
+        if after <= before:
+            raise invalid(f"STEP does not move forward from {before}", schedule.step.span)
+        return after, after
 
     def _listed(self, listed: list[int], i: Ints) -> Ints:
         if not listed:

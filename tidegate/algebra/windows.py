@@ -16,12 +16,15 @@ from tidegate.algebra.sequences import SessionWindow, WindowSequence
 class TimeWindow:
     """`RANGE size [SLIDE slide]`: (e, t) is valid in [t, t + size), both ends moved up to a multiple of slide.
 
+    With an origin, to the next origin + k * slide.
+
     >>> TimeWindow(60)
-    TimeWindow(size=60, slide=1)
+    TimeWindow(size=60, slide=1, origin=0)
     """
 
     size: int | None
     slide: int = 1
+    origin: int = 0
 
     @property
     def is_now(self) -> bool:
@@ -38,10 +41,11 @@ class RowWindow:
 
 @dataclass(frozen=True)
 class RowsEveryTime:
-    """`ROWS size SLIDE period`: the last `size` rows as of the latest multiple of `period` (in ticks)."""
+    """`ROWS size SLIDE period`: the last `size` rows as of the latest origin + k * period (in ticks)."""
 
     size: int | None
     period: int
+    origin: int = 0
 
 
 @dataclass(frozen=True)

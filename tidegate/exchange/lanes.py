@@ -108,9 +108,11 @@ def _lane(number: int, entry: Input, plan: Plan) -> Lane:
 
 def _times(entry: Input, origin: SourceRows) -> tuple[int, ...]:
     """The columns that are the time of the row."""
-    if origin.scan is None or not origin.scan.schema or not origin.scan.schema[-1].hidden:
+    scan = origin.scan
+    # Where instants are wide, `ts` is the tick of a batch and the time a column of its own.
+    if scan is None or not scan.schema or not scan.schema[-1].hidden or scan.width > 1:
         return ()
-    last = len(origin.scan.schema) - 1
+    last = len(scan.schema) - 1
     return tuple(j for j in entry.needed if index_of(origin.expressions[j]) == last)
 
 

@@ -28,6 +28,7 @@ from tidegate.kernels.aggregate_sweep import (
     picked,
 )
 from tidegate.kernels.aggregate_users import UserDefined
+from tidegate.kernels.rows import equijoin
 from tidegate.kernels.sweep_groups import Ids, Ints, integers, take
 from tidegate.kernels.sweep_ranks import Order
 from tidegate.scalars.columns import dtype
@@ -357,7 +358,7 @@ class Greatest:
                 .agg("v")
             )
             every = pl.DataFrame({"row": np.arange(len(points))})
-            return every.join(lists, on="row", how="left", maintain_order="left")["v"].cast(type_)
+            return equijoin(every, lists, ["row"], "left")["v"].cast(type_)
 
         return Swept(shown)
 

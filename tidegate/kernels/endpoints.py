@@ -41,11 +41,13 @@ def moved(instant: pl.Expr, by: int) -> pl.Expr:
     return pl.when(instant == MIN).then(instant).when(stays).then(MAX).otherwise(instant + by)
 
 
-def aligned(instant: pl.Expr, step: int) -> pl.Expr:
-    """`time.next_multiple` on columns: the first multiple of `step` that is not before the instant."""
+def aligned(instant: pl.Expr, step: int, origin: int = 0) -> pl.Expr:
+    """`time.next_multiple` on columns: the first origin + k * step that is not before the instant."""
     if step == 1:
         return instant
-    rest = instant % step  # Polars' remainder may have either sign; only its class counts here.
+    rest = (
+        instant % step - origin
+    ) % step  # Polars' remainder may have either sign; only its class counts here.
     gap = (pl.lit(step, dtype=pl.Int64) - rest) % step
     gap = pl.when(gap < 0).then(gap + step).otherwise(gap)
     return (
@@ -123,19 +125,20 @@ class Holding:
 
 @dataclass(frozen=True)
 class AlignKernel(Holding):
-    """Both ends of each row move up to the next multiple of `step`; ticks of such an instant stay (`width` ticks an instant)."""
+    """Both ends of each row move up to the next origin + k * step; ticks of such an instant stay (`width` ticks an instant)."""
 
     step_ticks: int
     width: int = 1
+    origin: int = 0
 
     def moved(self, rows: Frame) -> Frame:
-        move = lambda t: aligned(t, self.step_ticks)  # noqa: E731
+        move = lambda t: aligned(t, self.step_ticks, self.origin)  # noqa: E731
         return rows.with_columns(raised(pl.col(c), move, self.width) for c in ("ts", "te"))
 
 
 @dataclass(frozen=True)
 class TimeWindowKernel:
-    """`RANGE size SLIDE slide`: (e, t) is valid in [t, t + size), both ends moved up to a multiple of slide.
+    """`RANGE size SLIDE slide`: (e, t) is valid in [t, t + size), both ends moved up to the next origin + k * slide.
 
     Over a derived stream (`chronon` given) the definition holds at every instant t = k * chronon at which a row
     is valid. If the chronon divides the size, the copies [t, t + size) of one row follow each other seamlessly in
@@ -149,6 +152,7 @@ class TimeWindowKernel:
     slide: int = 1
     chronon: int | None = None
     width: int = 1
+    origin: int = 0
     layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -183,7 +187,7 @@ class TimeWindowKernel:
                 split, rows = SplitKernel(self.schema, self.chronon).step(state, chunks, upto)
                 after |= split
             rows = rows.with_columns(te=later(pl.col("ts"), self.size, self.width))
-        move = lambda t: aligned(t, self.slide)  # noqa: E731
+        move = lambda t: aligned(t, self.slide, self.origin)  # noqa: E731
         rows = rows.with_columns(raised(pl.col(c), move, self.width) for c in ("ts", "te"))
         held, out = hold(state, "held", rows, columns(len(self.schema)), upto)
         return after | dict(held), out

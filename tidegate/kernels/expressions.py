@@ -15,7 +15,7 @@ import polars as pl
 from sqlglot import exp
 
 from tidegate.errors import Diagnostic
-from tidegate.kernels.rows import Frame, normalized
+from tidegate.kernels.rows import Frame, looked_up, normalized
 from tidegate.scalars.columnar import translate
 from tidegate.scalars.columns import column_from_values, column_values, dtype, literal
 from tidegate.scalars.expressions import index_of, references
@@ -100,9 +100,7 @@ class Scalar:
             distinct = frame.select(read).unique()
             if 2 * distinct.height < frame.height:
                 values = distinct.with_columns(self._each(distinct))
-                return frame.select(read).join(
-                    values, on=read, how="left", nulls_equal=True, maintain_order="left"
-                )["value"]
+                return looked_up(frame.select(read), values, read)["value"]
         return self._each(frame)
 
     def _each(self, frame: Frame) -> pl.Series:

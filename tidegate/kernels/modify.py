@@ -25,7 +25,10 @@ from tidegate.kernels.rows import (
     Layout,
     State,
     Table,
+    columns,
     empty,
+    equijoin,
+    looked_up,
     payload_types,
     table,
     to_rows,
@@ -64,7 +67,7 @@ class ModifyKernel:
     """
 
     schema: Schema
-    """The input's, with the operation column."""
+    """The input's and the relation's, with the operation column."""
     key: tuple[int, ...]
     operation: int | None = None
     layout: Mapping[str, Layout] = field(init=False, compare=False, repr=False)
@@ -77,16 +80,10 @@ class ModifyKernel:
     def _keys(self) -> list[str]:
         return [f"c{i}" for i in self.key]
 
-    @property
-    def _kept(self) -> list[str]:
-        """The relation's columns, by their names in the input."""
-        return [f"c{i}" for i in range(len(self.schema)) if i != self.operation]
-
     def initial(self) -> State:
         types = payload_types(self.schema)
-        kept = {c: types[c] for c in self._kept}
         return {
-            "current": table(empty(kept, "n")),
+            "current": table(empty(types, "n")),
             "anomalies": table(empty({**types, "reason": pl.String()}, "te", "n")),
         }
 
@@ -95,18 +92,17 @@ class ModifyKernel:
         current = index_of(state["current"], self._keys)
         nothing = table(state["anomalies"].rows)
         if chunk.is_empty():
-            out = empty({c: chunk.schema[c] for c in self._kept}, "ts", "te", "n")
-            return {"current": state["current"].settled, "anomalies": nothing}, self._named(out)
-        keys, kept = self._keys, self._kept
+            out = empty(payload_types(self.schema), "ts", "te", "n")
+            return {"current": state["current"].settled, "anomalies": nothing}, out
+        keys, kept = self._keys, columns(len(self.schema))
         # A sort by time and arrival keeps the rows of a key in order; group numbers make that cheap afterwards.
         touched = chunk.select(keys).unique(maintain_order=True)
         old = in_force(current, touched)
-        rows = (
-            chunk.with_columns(op=self._operations(chunk))
-            .join(touched.with_row_index("group"), on=keys, how="left", nulls_equal=True)
-            .join(old.select(*keys, pl.lit(True).alias("known")), on=keys, how="left", nulls_equal=True)
-            .sort("group", "ts", "seq", maintain_order=True)
+        rows = looked_up(
+            chunk.with_columns(op=self._operations(chunk)), touched.with_row_index("group"), keys
         )
+        rows = equijoin(rows, old.select(*keys, pl.lit(True).alias("known")), keys, "left")
+        rows = rows.sort("group", "ts", "seq", maintain_order=True)
         wrong = rows.filter(pl.col("op").is_null()).with_columns(reason=pl.lit(UNKNOWN_OPERATION))
         rows = rows.filter(pl.col("op").is_not_null())
         before = pl.col("op").shift(1).over("group")
@@ -131,13 +127,11 @@ class ModifyKernel:
             *kept, "ts", "te", pl.lit(1, pl.Int64).alias("n")
         )
         firsts = seen.filter("first").select(*keys, "ts")
-        ends = old.join(firsts, on=keys, how="inner", nulls_equal=True).select(
+        ends = equijoin(old, firsts, keys, "inner").select(
             *kept, "ts", pl.lit(MAX, pl.Int64).alias("te"), pl.lit(-1, pl.Int64).alias("n")
         )
         final = seen.filter(pl.col("te") == MAX)
-        gone = final.filter(pl.col("op") == _DELETE).join(
-            old.select(keys), on=keys, how="semi", nulls_equal=True
-        )
+        gone = equijoin(final.filter(pl.col("op") == _DELETE), old.select(keys), keys, "semi")
         delta = pl.concat(
             [
                 final.filter(pl.col("op") != _DELETE).select(*kept, pl.lit(1, pl.Int64).alias("n")),
@@ -154,7 +148,7 @@ class ModifyKernel:
             "current": indexed(current, delta, latest(keys)),
             "anomalies": Table(nothing.rows, reported.select(nothing.rows.columns)),
         }
-        return after, self._named(pl.concat([starts, ends]))
+        return after, pl.concat([starts, ends])
 
     def _operations(self, chunk: Frame) -> pl.Series:
         if self.operation is None:
@@ -162,11 +156,6 @@ class ModifyKernel:
         words = chunk[f"c{self.operation}"].cast(pl.String).str.strip_chars().str.to_lowercase()
         numbers = {word: _NUMBERS[operation] for word, operation in CODES.items()}
         return words.replace_strict(numbers, default=None, return_dtype=pl.Int8)
-
-    def _named(self, out: Frame) -> Frame:
-        return (
-            out.rename({c: f"c{i}" for i, c in enumerate(self._kept)}) if self.operation is not None else out
-        )
 
 
 def anomalies_of(kernel: ModifyKernel, state: State) -> list[Anomaly]:

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 import polars as pl
 import pyarrow as pa
 
+from tidegate.errors import internal
 from tidegate.scalars.columns import column_from_values, column_values, dtype
 from tidegate.time import MAX
 from tidegate.types import Row, Schema
@@ -119,6 +120,39 @@ def consolidate(frame: Frame) -> Frame:
     return summed.filter(pl.col("n") != 0).select(frame.columns)
 
 
+def equijoin(
+    rows: Frame, others: Frame, keys: Sequence[str], how: Literal["left", "inner", "semi", "anti"]
+) -> Frame:
+    """Rows met by those of equal keys, as SQL groups them: NULL equals NULL and NaN equals NaN. A left join keeps the order.
+
+    >>> nan = pl.DataFrame({"c0": [float("nan")]})
+    >>> equijoin(nan, nan.with_columns(v=7), ["c0"], "inner")["v"].to_list()
+    [7]
+    """
+    names = list(keys)
+    order: Literal["left", "none"] = "left" if how == "left" else "none"
+    if len(names) > 1 or not rows.schema[names[0]].is_float():
+        return rows.join(others, on=names, how=how, nulls_equal=True, maintain_order=order)
+    # Polars compares NaN by the processor's rule where both sides are one row of one column; two columns it compares as bytes.
+    second = pl.col(names[0]).is_null().alias("_second")
+    met = rows.with_columns(second).join(
+        others.with_columns(second), on=[*names, "_second"], how=how, nulls_equal=True, maintain_order=order
+    )
+    return met.drop("_second")
+
+
+def looked_up(rows: Frame, others: Frame, keys: Sequence[str]) -> Frame:
+    """The rows, in order, with the columns of the one other row of equal keys; that there is one is the caller's promise.
+
+    >>> looked_up(pl.DataFrame({"c0": [2, 1, 2]}), pl.DataFrame({"c0": [1, 2], "v": [7, 8]}), ["c0"])["v"].to_list()
+    [8, 7, 8]
+    """
+    met = equijoin(rows, others.with_columns(_met=pl.lit(True)), keys, "left")
+    if met.height != rows.height or met["_met"].null_count():
+        raise internal(f"keys {', '.join(keys)} were not found where they must be")
+    return met.drop("_met")
+
+
 def joined(rows: Frame, more: Frame) -> Frame:
     """Both, one after the other; copied only once in a while, so that small epochs stay cheap."""
     both = pl.concat([rows, more])
@@ -145,8 +179,8 @@ def accumulate(rows: Frame, delta: Frame) -> Frame:
     touched = meeting.select(keys).unique()
     near = nearby(both, touched, keys)
     candidates = both.filter(near)
-    met = candidates.join(touched, on=keys, how="semi", nulls_equal=True)
-    others = candidates.join(touched, on=keys, how="anti", nulls_equal=True)
+    met = equijoin(candidates, touched, keys, "semi")
+    others = equijoin(candidates, touched, keys, "anti")
     return pl.concat([both.filter(~near), others, consolidate(met)])
 
 
@@ -174,7 +208,7 @@ def replace_latest(rows: Frame, delta: Frame, keys: Sequence[str]) -> Frame:
     if rows.is_empty():
         return fresh
     near = nearby(rows, delta, keys)
-    kept = rows.filter(near).join(delta.select(keys), on=list(keys), how="anti", nulls_equal=True)
+    kept = equijoin(rows.filter(near), delta.select(keys), keys, "anti")
     return joined(pl.concat([rows.filter(~near), kept]), fresh)
 
 

@@ -24,6 +24,8 @@ from tidegate.kernels.rows import (
     columns,
     consolidate,
     empty,
+    equijoin,
+    looked_up,
     payload_types,
     replace_latest,
     table,
@@ -116,7 +118,7 @@ class _Sequenced(Counted):
 
 @dataclass(frozen=True)
 class SequenceByRowsKernel(_Sequenced):
-    """A rate in rows: window i is shown by the row at base + delay + i * rate.
+    """A rate in rows: window i is shown by the row at base + delay + i * rate, or at the position that a loop gives.
 
     The base is upper(0), or for bounds in time the number of rows up to the instant upper(0), at which window 0 itself
     is shown if there is no delay. State: `counts`, per partition the rows so far and the base; `waiting`, per row the
@@ -146,11 +148,13 @@ class SequenceByRowsKernel(_Sequenced):
         assert self.spec is not None
         return self.spec.bounds(0, 0)[1]
 
-    @property
-    def _schedule(self) -> Periodic:
+    def _position(self, rows: Frame, window: str) -> pl.Series:
+        """Of each row, the position that shows the window with the number in a column."""
         assert self.spec is not None
-        assert isinstance(self.spec.schedule, Periodic)
-        return self.spec.schedule
+        schedule = self.spec.schedule
+        if isinstance(schedule, Periodic):
+            return rows["base"] + schedule.delay + rows[window] * schedule.rate
+        return pl.Series(self.hours.moment(rows[window].to_numpy()), dtype=pl.Int64)
 
     def step(self, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
         after, rows = self._arrivals(state, chunks[0], upto)
@@ -189,9 +193,9 @@ class SequenceByRowsKernel(_Sequenced):
             .group_by(self.keys)
             .agg(pl.len().cast(pl.Int64).alias("early"))
         )
+        touched = equijoin(touched, counts.select(*self.keys, "base"), self.keys, "left")
         return (
-            touched.join(counts.select(*self.keys, "base"), on=self.keys, how="left", nulls_equal=True)
-            .join(early, on=self.keys, how="left", nulls_equal=True)
+            equijoin(touched, early, self.keys, "left")
             .with_columns(base=pl.col("base").fill_null(0) + pl.col("early").fill_null(0))
             .drop("early")
         )
@@ -200,24 +204,20 @@ class SequenceByRowsKernel(_Sequenced):
         assert self.spec is not None
         if self.spec.rows or held.is_empty():
             return
-        schedule = self._schedule
         instant = (pl.col("ts") // self.width).alias("t")
         earlier = new.group_by(*self.keys, instant).agg((pl.col("p").min() - 1).alias("earlier"))
-        placed = (
-            held.with_columns(instant)
-            .join(earlier, on=[*self.keys, "t"], how="left", nulls_equal=True)
-            .join(touched, on=self.keys, how="left", nulls_equal=True)
-        )
-        position = pl.col("base") + schedule.delay + pl.col("shown") * schedule.rate
-        late = placed.filter((pl.col("shown") > 0) & (position <= pl.col("earlier")))
+        placed = looked_up(held.with_columns(instant), earlier, [*self.keys, "t"])
+        placed = looked_up(placed, touched, self.keys)
+        late = placed.filter((placed["shown"] > 0) & (self._position(placed, "shown") <= placed["earlier"]))
         if late.height:
             raise unreachable(self.spec, int(late["shown"].min()))  # type: ignore[arg-type]
 
     def _fired(self, events: Frame, times: Ints, touched: Frame, upto: int) -> Frame:
         """The events whose window is shown in this epoch, with the tick `ts`, not before `since`."""
         assert self.spec is not None
-        schedule = self._schedule
-        by_time = not self.spec.rows and schedule.delay == 0
+        by_time = (
+            not self.spec.rows and isinstance(self.spec.schedule, Periodic) and self.spec.schedule.delay == 0
+        )
         parts = []
         if by_time:
             first = widened(self._first, self.width)
@@ -225,8 +225,8 @@ class SequenceByRowsKernel(_Sequenced):
                 due = events.filter(pl.col("at") == 0)
                 parts.append(due.with_columns(ts=pl.max_horizontal("since", pl.lit(first, dtype=pl.Int64))))
             events = events.filter(pl.col("at") != 0)
-        known = events.join(touched, on=self.keys, how="inner", nulls_equal=True)
-        known = known.with_columns(p=pl.col("base") + schedule.delay + pl.col("at") * schedule.rate)
+        known = equijoin(events, touched, self.keys, "inner")
+        known = known.with_columns(p=self._position(known, "at"))
         due = known.filter(pl.col("p") <= pl.col("after"))
         index = (due["offset"] + due["p"] - due["before"] - 1).to_numpy()
         shown = pl.Series(times[index], dtype=pl.Int64)
@@ -271,7 +271,7 @@ class RowsByTimeKernel(_Sequenced):
         rows = pl.concat(
             [waiting.with_columns(ts=pl.lit(None, dtype=pl.Int64)), fresh.select(*waiting.columns, "ts")]
         )
-        rows = rows.join(touched.select(*self.keys, "first"), on=self.keys, how="left", nulls_equal=True)
+        rows = equijoin(rows, touched.select(*self.keys, "first"), self.keys, "left")
         ready = rows.filter(pl.col("first") < MAX)
         freed = ready.filter(pl.col("ts").is_null()).select(waiting.columns).with_columns(-pl.col("n"))
         kept = rows.filter(pl.col("ts").is_not_null() & (pl.col("first") == MAX)).select(waiting.columns)
@@ -289,7 +289,7 @@ class RowsByTimeKernel(_Sequenced):
     def _with_first(self, touched: Frame, times: Ints, counts: Frame) -> Frame:
         assert self.spec is not None
         position = self.spec.bounds(0, 0)[1]
-        known = touched.join(counts.select(*self.keys, "first"), on=self.keys, how="left", nulls_equal=True)
+        known = equijoin(touched, counts.select(*self.keys, "first"), self.keys, "left")
         before, count, offset = (known[c].to_numpy() for c in ("before", "after", "offset"))
         reached = (before < position) & (position <= count)
         index = np.where(reached, offset + position - before - 1, 0)
@@ -349,11 +349,11 @@ class SessionKernel(Counted):
         one, forever = pl.lit(1, dtype=pl.Int64), pl.lit(MAX, dtype=pl.Int64)
         carried = rows.filter("carried").group_by(self.keys).agg(pl.col("end").first().alias("later"))
         olds = (
-            last.join(carried, on=self.keys, how="left", nulls_equal=True)
+            equijoin(last, carried, self.keys, "left")
             .with_columns(end=pl.coalesce("later", later(pl.col("last"), self.gap, self.width)))
             .filter(pl.col("end") < upto)
         )
-        closing = kept.join(olds.select(*self.keys, "end"), on=self.keys, how="inner", nulls_equal=True)
+        closing = equijoin(kept, olds.select(*self.keys, "end"), self.keys, "inner")
         ended = closing.select(*self.payload, pl.col("end").alias("ts"), forever.alias("te"), -pl.col("n"))
         ends = pl.when(pl.col("end") < upto).then(pl.col("end")).otherwise(forever)
         began = rows.select(*self.payload, "ts", ends.alias("te"), one.alias("n"))
@@ -366,7 +366,7 @@ class SessionKernel(Counted):
             .with_columns(n=one)
             .select(last.columns)
         )
-        gone = olds.join(going, on=self.keys, how="anti", nulls_equal=True)
+        gone = equijoin(olds, going, self.keys, "anti")
         logged = pl.concat([going, gone.with_columns(n=pl.lit(0, dtype=pl.Int64)).select(last.columns)])
         tables = {
             "last": Table(replace_latest(last, logged, self.keys), logged),
@@ -378,17 +378,9 @@ class SessionKernel(Counted):
     def _sessions(self, rows: Frame, last: Frame) -> Frame:
         """The rows with the `end` of their session as known now, and whether it is one `carried` over from before."""
         groups = rows.select(self.keys).unique(maintain_order=True).with_row_index("group")
-        placed = (
-            rows.join(groups, on=self.keys, how="left", nulls_equal=True, maintain_order="left")
-            .join(
-                last.select(*self.keys, "last"),
-                on=self.keys,
-                how="left",
-                nulls_equal=True,
-                maintain_order="left",
-            )
-            .sort("group", maintain_order=True)
-        )
+        placed = looked_up(rows, groups, self.keys)
+        placed = equijoin(placed, last.select(*self.keys, "last"), self.keys, "left")
+        placed = placed.sort("group", maintain_order=True)
         group, t = placed["group"].to_numpy(), placed["ts"].to_numpy()
         leads = np.r_[True, group[1:] != group[:-1]] if len(group) else np.zeros(0, bool)
         has_last = placed["last"].is_not_null().to_numpy()

@@ -20,6 +20,7 @@ from tidegate.kernels.rows import (
     columns,
     consolidate,
     empty,
+    equijoin,
     joined,
     payload_types,
     released,
@@ -115,7 +116,7 @@ class SinceKernel:
         came = _each(pl.concat([old, new.filter(pl.col("n") > 0).select(old.columns)]), "since")
         went = _each(new.filter(pl.col("n") < 0).with_columns(-pl.col("n")), "since")
         went = went.select("g", "k", pl.col("since").alias("end"))
-        rows = came.join(went, on=["g", "k"], how="left", maintain_order="left")
+        rows = equijoin(came, went, ["g", "k"], "left")
         ended = pl.col("end").is_not_null()
         delta = pl.concat(
             [

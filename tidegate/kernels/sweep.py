@@ -24,7 +24,9 @@ from tidegate.kernels.rows import (
     columns,
     consolidate,
     empty,
+    equijoin,
     joined,
+    looked_up,
     payload_types,
     released,
     table,
@@ -135,8 +137,8 @@ def sweep(
         types = {k: rows.schema[k] for k in names}
         return empty(types, "left", "right", "n"), empty(types, "ts", "te", "n")
     groups = rows.unique().with_row_index("g")
-    codes = rows.join(groups, on=names, how="left", nulls_equal=True, maintain_order="left")["g"]
-    before = groups.join(current(groups), on=names, how="left", nulls_equal=True, maintain_order="left")
+    codes = looked_up(rows, groups, names)["g"]
+    before = equijoin(groups, current(groups), names, "left")
     n, m = (before[c].fill_null(0).to_numpy().copy() for c in ("left", "right"))
     jumps = _jumps(waiting, sides, codes.to_numpy().astype(np.int64), upto)
     group, at, was, now = sweep_walk.walk(*jumps, n, m, OPERATIONS[operation])

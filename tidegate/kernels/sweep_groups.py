@@ -15,7 +15,7 @@ import numpy.typing as npt
 import polars as pl
 from numba import njit
 
-from tidegate.kernels.rows import Frame
+from tidegate.kernels.rows import Frame, equijoin, normalized
 
 Ints = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int32]
@@ -134,19 +134,14 @@ def fits_table(size: int, rows: int) -> bool:
 
 
 def _codes_by(keys: Frame, numbered: Frame) -> Ids:
-    found = keys.join(
-        numbered.with_row_index("number"),
-        on=keys.columns,
-        how="left",
-        nulls_equal=True,
-        maintain_order="left",
-    )
+    found = equijoin(keys, numbered.with_row_index("number"), keys.columns, "left")
     return found["number"].cast(pl.Int32).fill_null(-1).to_numpy()
 
 
 def _comparable(keys: Frame) -> Frame:
-    """Floats by their bits: Polars joins a single NaN with nothing."""
+    """Floats by the bits of their one representative: an integer is numbered fastest."""
     floats = [c for c, t in keys.schema.items() if t.is_float()]
+    keys = normalized(keys) if floats else keys
     return keys.with_columns(
         pl.when(keys[c].is_not_null())
         .then(pl.Series(keys[c].cast(pl.Float64).fill_null(0.0).to_numpy().view(np.int64)))

@@ -195,6 +195,8 @@ class RestrictKernel(Holding):
     predicate: exp.Expression
     functions: Functions = field(default_factory=dict, compare=False)
     width: int = 1
+    points: Classes = ()
+    """If any: NOW is the latest of these, so bounds move up to the next one."""
 
     @cached_property
     def limits(self) -> tuple[tuple[str, Scalar], ...]:
@@ -209,9 +211,7 @@ class RestrictKernel(Holding):
             limit = value(rows).cast(pl.Int64)
             after = limit + 1
             rows = rows.filter(limit.is_not_null())
-            limit, after = (
-                pl.select(widened(pl.lit(v.drop_nulls()), self.width)).to_series() for v in (limit, after)
-            )
+            limit, after = (self._tick(v.drop_nulls()) for v in (limit, after))
             if comparison in ("<", "<=", "="):
                 end = limit if comparison == "<" else after
                 rows = rows.with_columns(te=pl.min_horizontal(pl.col("te"), end))
@@ -219,3 +219,7 @@ class RestrictKernel(Holding):
                 start = after if comparison == ">" else limit
                 rows = rows.with_columns(ts=pl.max_horizontal(pl.col("ts"), start))
         return rows
+
+    def _tick(self, instants: pl.Series) -> pl.Series:
+        moved = next_ticks(self.points, instants) if self.points else instants
+        return pl.select(widened(pl.lit(moved), self.width)).to_series()

@@ -22,7 +22,9 @@ from tidegate.kernels.rows import (
     columns,
     consolidate,
     empty,
+    equijoin,
     joined,
+    looked_up,
     payload_types,
     replace_latest,
     table,
@@ -121,9 +123,9 @@ def grouped(rows: Frame, counts: Frame, keys: Sequence[str]) -> tuple[Ids, Posit
     groups = group_rows(rows, keys)
     order, offsets = by_group(groups.codes, NO_IDS, groups.count)
     size = np.diff(offsets)
+    touched = groups.keys.with_columns(size=pl.Series(size), offset=pl.Series(offsets[:-1]))
     touched = (
-        groups.keys.with_columns(size=pl.Series(size), offset=pl.Series(offsets[:-1]))
-        .join(counts, on=list(keys), how="left", nulls_equal=True, maintain_order="left")
+        equijoin(touched, counts, keys, "left")
         .with_columns(before=pl.col("count").fill_null(0))
         .select(*keys, "before", "offset", after=pl.col("before") + pl.col("size"))
     )
@@ -183,11 +185,11 @@ class RowWindowKernel(Counted):
         if rows.is_empty():
             nothing = empty(payload_types(self.schema), "ts", "te", "n")
             return {"recent": table(recent), **after}, nothing
-        mine = recent.join(rows.select(keys).unique(), on=keys, how="semi", nulls_equal=True)
+        mine = equijoin(recent, rows.select(keys).unique(), keys, "semi")
         counts = mine.group_by(keys).agg(pl.col("p").max().alias("count"))
         order, fresh, touched = grouped(rows, counts, keys)
         times = rows["ts"].to_numpy()[order]
-        old = mine.join(touched, on=keys, how="inner", nulls_equal=True)
+        old = equijoin(mine, touched, keys, "inner")
         known = Positions(*(old[c].to_numpy() for c in ("p", "before", "after", "offset")))
         everything = np.arange(old.height, dtype=np.int32)
         out = pl.concat(
@@ -198,7 +200,7 @@ class RowWindowKernel(Counted):
         )
         held = [self._held(old, everything, known), self._held(rows, order, fresh)]
         held = [h.select(recent.columns) for h in held]
-        others = recent.join(touched, on=keys, how="anti", nulls_equal=True)
+        others = equijoin(recent, touched, keys, "anti")
         return {"recent": Table(joined(others, pl.concat(held)), held[1]), **after}, out
 
     def _changes(self, rows: Frame, order: Ids, at: Positions, times: Ints) -> Frame:
@@ -305,8 +307,8 @@ class TimeEveryRowsKernel(Counted):
         if points.is_empty():
             return events.with_columns(point=pl.lit(0, dtype=pl.Int64)).clear()
         groups = points.select(names).unique().with_row_index("group")
-        held = events.join(groups, on=names, how="inner", nulls_equal=True)
-        marks = points.join(groups, on=names, how="inner", nulls_equal=True).select("group", "point")
+        held = equijoin(events, groups, names, "inner")
+        marks = looked_up(points, groups, names).select("group", "point")
         return (
             held.sort("at")
             .join_asof(

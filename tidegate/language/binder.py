@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from tidegate.algebra import operators as op
 from tidegate.algebra.batches import in_batches
+from tidegate.algebra.clocks import by_arithmetic
 from tidegate.algebra.modify import Since
 from tidegate.errors import Diagnostic, did_you_mean, unsupported
 from tidegate.language import syntax
@@ -50,6 +51,7 @@ def bind(statement: exp.Expression, catalog: Catalog, text: str, ask: Ask | None
     try:
         plan = binder.query(statement, None)
         output = binder.output(statement)
+        plan = by_arithmetic(plan)
         if binder.time.batched:
             plan = _in_batches(plan, binder.time.batched)
     except Diagnostic as diagnostic:

@@ -18,9 +18,11 @@ from tidegate.errors import Diagnostic, Kind, did_you_mean, position_at
 from tidegate.language import syntax
 from tidegate.language.sequences import (
     FORMS,
+    WINDOW_CLAUSES,
     Quantity,
     SequenceWindow,
     parse_sequence,
+    parse_start,
     quantity_sql,
     sequence_sql,
 )
@@ -405,22 +407,29 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
                 *self._here(),
                 help="as in WINDOW(RANGE 10 MINUTES), WINDOW(PARTITION BY item ROWS 10 SLIDE 5)",
             )
-        size = slide = granularity = None
+        size = slide = start = granularity = None
         if self._match_text_seq("BETWEEN", advance=False):
             self._not_yet("quality ranges (RANGE BETWEEN)")
         if not self._match_text_seq("UNBOUNDED"):
             size = self._parse_duration("the size of the window")
         if self._match_text_seq("SLIDE"):
             slide = self._parse_duration("the slide of the window")
+            start = parse_start(self)
         if self._match_text_seq("GRANULARITY"):
             if self._match_text_seq("BETWEEN", advance=False):
                 self._not_yet("quality ranges (GRANULARITY BETWEEN)")
             granularity = self._parse_duration("the granularity")
         if not self._match(TokenType.R_PAREN):
-            self._stop(f"expected SLIDE, GRANULARITY or ){self._but_found()}", *self._here())
+            more = "SLIDE" if slide is None else "STARTING AT"
+            advice = {
+                "STARTING": "STARTING AT says where slides begin: RANGE 10 SLIDE 5 STARTING AT 3",
+                "DELAY": "a DELAY belongs to a sequence: FROM 5*i TO 5*i + 9 EVERY 5 DELAY 2",
+            }.get(self._curr.text.upper() if self._curr else "")
+            self._stop(f"expected {more}, GRANULARITY or ){self._but_found()}", *self._here(), help=advice)
         window = syntax.StreamWindow(
-            frame=frame.text.upper(), size=size, slide=slide, partition=partition, granularity=granularity
-        )
+            frame=frame.text.upper(), size=size, slide=slide, start=start, partition=partition,
+            granularity=granularity,
+        )  # fmt: skip
         window.meta.update(start=opening.start, end=self._prev.end)
         return window
 
@@ -432,9 +441,8 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
             self._stop(f"expected {what}, a positive number{self._but_found()}", *at)
         end = self._prev.end
         unit = None
-        if self._curr and self._curr.text.upper() not in ("SLIDE", "GRANULARITY", "EVERY") and self._match_set(
-            {TokenType.VAR, TokenType.ROWS}
-        ):  # fmt: skip
+        word = self._curr.text.upper() if self._curr else ""
+        if word not in WINDOW_CLAUSES and self._match_set({TokenType.VAR, TokenType.ROWS}):
             unit, end = self._prev.text, self._prev.end
         if negative or not number.this.isdigit() or int(number.this) == 0:
             self._stop(
@@ -454,7 +462,8 @@ def _window_sql(self: Any, node: syntax.StreamWindow) -> str:
     if node.args.get("partition"):
         parts.append(f"PARTITION BY {', '.join(self.sql(c) for c in node.args['partition'])}")
     parts.append(f"{node.args['frame']} {self.sql(node, 'size') or 'UNBOUNDED'}")
-    parts += [f"{k.upper()} {self.sql(node, k)}" for k in ("slide", "granularity") if node.args.get(k)]
+    words = {"slide": "SLIDE", "start": "STARTING AT", "granularity": "GRANULARITY"}
+    parts += [f"{word} {self.sql(node, k)}" for k, word in words.items() if node.args.get(k)]
     return f"WINDOW({' '.join(parts)})"
 
 

@@ -23,12 +23,12 @@ from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.language.sequences import Quantity, SequenceWindow
 from tidegate.scalars.expressions import ref, references, span_of
 from tidegate.scalars.typing import infer
-from tidegate.types import BOOLEAN, INTERVAL, TIMESTAMP, Type
+from tidegate.types import BIGINT, BOOLEAN, INTERVAL, TIMESTAMP, Type
 
 
 def sequence_spec(window: SequenceWindow, domain: Type) -> WindowSequence | SessionWindow:
     """The specification that a clause describes, checked as far as it can be before any row."""
-    names = _Names(domain)
+    names = Names(domain)
     args = window.args
     if args["frame"] == "SESSION":
         gap = names.constant(args["gap"], "the gap")
@@ -59,7 +59,7 @@ def _same_domain(lower: Quantity, upper: Quantity) -> bool:
     return lower.in_rows
 
 
-def _schedule(window: SequenceWindow, names: _Names) -> Schedule:
+def _schedule(window: SequenceWindow, names: Names) -> Schedule:
     every, delay = window.args["every"], window.args.get("delay")
     rate = names.formula(every, distance=True)
     if NUMBER in references(rate.expression):
@@ -83,7 +83,9 @@ def _schedule(window: SequenceWindow, names: _Names) -> Schedule:
 
 def _loop(window: SequenceWindow, domain: Type) -> WindowSequence:
     args = window.args
-    names = _Names(domain, args["variable"].name)
+    rows = _same_domain(args["lower"], args["upper"])
+    # Where bounds are positions, so is the variable: each window is shown by the row at it.
+    names = Names(BIGINT if rows else domain, args["variable"].name)
     first = names.instant(args["start"])
     proceed = names.bind(args["proceed"])
     found = infer(proceed, formula_schema(names.timestamps), {}).type
@@ -94,18 +96,16 @@ def _loop(window: SequenceWindow, domain: Type) -> WindowSequence:
     condition = Formula(proceed, 1, names.timestamps, span_of(args["proceed"]))
     step = names.formula(Quantity(this=args["step"]), distance=False, span=span_of(args["step"]))
     lower, upper = names.bound(args["lower"]), names.bound(args["upper"])
-    if _same_domain(args["lower"], args["upper"]):
-        raise invalid("the bounds of a loop are in time", span_of(args["lower"]))
-    return WindowSequence(lower, upper, Loop(first, condition, step))
+    return WindowSequence(lower, upper, Loop(first, condition, step), rows)
 
 
 def _check_now(spec: WindowSequence) -> None:
     for bound in (spec.lower, spec.upper):
         if not bound.reads_now:
             continue
-        if spec.rows:
+        if spec.rows and not isinstance(spec.schedule, Loop):
             raise invalid("positions depend on i, not on NOW", bound.span)
-        if spec.counts_rows:
+        if spec.counts_rows and not spec.rows:
             raise invalid(
                 "a bound that reads NOW needs a rate in time",
                 bound.span,
@@ -113,7 +113,7 @@ def _check_now(spec: WindowSequence) -> None:
             )
 
 
-class _Names:
+class Names:
     """What a clause may name: i and NOW, or the variable of its loop; and how its values become ticks."""
 
     def __init__(self, domain: Type, variable: str | None = None) -> None:

@@ -13,7 +13,7 @@ from tidegate.language.syntax import StreamWindow
 from tidegate.time import UNITS
 
 FORMS = ("FROM", "FOR", "SESSION")
-_CLAUSES = ("TO", "EVERY", "DELAY", "STARTING", "GRANULARITY", "WHILE", "STEP", "FROM")
+WINDOW_CLAUSES = ("TO", "EVERY", "DELAY", "STARTING", "SLIDE", "GRANULARITY", "WHILE", "STEP", "FROM")
 
 
 class Quantity(exp.Expression):
@@ -63,9 +63,7 @@ def parse_sequence(parser: Any, opening: Token, partition: list[exp.Expression] 
         parts["every"] = _quantity(parser, "a rate")
         if parser._match_text_seq("DELAY"):
             parts["delay"] = _quantity(parser, "a delay")
-        if parser._match_text_seq("STARTING"):
-            parser._expect("AT")
-            parts["start"] = _expression(parser, "an instant")
+        parts["start"] = parse_start(parser)
     if parser._match_text_seq("GRANULARITY"):
         parts["granularity"] = parser._parse_duration("the granularity")
     if not parser._match(TokenType.R_PAREN):
@@ -74,6 +72,14 @@ def parse_sequence(parser: Any, opening: Token, partition: list[exp.Expression] 
     window = SequenceWindow(**{k: v for k, v in parts.items() if v is not None})
     window.meta.update(start=opening.start, end=parser._prev.end)
     return window
+
+
+def parse_start(parser: Any) -> exp.Expression | None:
+    """`STARTING AT instant`, if it stands here."""
+    if not parser._match_text_seq("STARTING"):
+        return None
+    parser._expect("AT")
+    return _expression(parser, "an instant")
 
 
 def _bounds(parser: Any, parts: dict[str, Any]) -> None:
@@ -130,7 +136,7 @@ def _quantity(parser: Any, what: str) -> Quantity:
     expression = _expression(parser, what)
     unit = None
     word = parser._curr.text.upper() if parser._curr else ""
-    if word not in _CLAUSES and parser._match_set((TokenType.VAR, TokenType.ROWS, TokenType.ROW)):
+    if word not in WINDOW_CLAUSES and parser._match_set((TokenType.VAR, TokenType.ROWS, TokenType.ROW)):
         unit = parser._prev.text
     quantity = Quantity(this=expression, unit=unit)
     quantity.meta.update(start=at[0], end=parser._prev.end)

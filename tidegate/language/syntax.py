@@ -18,10 +18,10 @@ class Duration(exp.Expression):
 
 
 class StreamWindow(exp.Expression):
-    """`WINDOW([PARTITION BY …] RANGE | ROWS size [SLIDE slide] [GRANULARITY g])`; size None: UNBOUNDED."""
+    """`WINDOW([PARTITION BY …] RANGE | ROWS size [SLIDE slide [STARTING AT start]] [GRANULARITY g])`; size None: UNBOUNDED."""
 
     arg_types: ClassVar[dict[str, bool]] = {
-        "frame": True, "size": False, "slide": False, "partition": False, "granularity": False,
+        "frame": True, "size": False, "slide": False, "start": False, "partition": False, "granularity": False,
     }  # fmt: skip
 
 

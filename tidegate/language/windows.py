@@ -9,6 +9,9 @@ from sqlglot import exp
 
 from tidegate import time
 from tidegate.algebra import operators as op
+from tidegate.algebra.batches import is_raw
+from tidegate.algebra.modify import Restrict
+from tidegate.algebra.now import literal
 from tidegate.algebra.sequences import WindowSequence
 from tidegate.algebra.windows import (
     RowsEveryTime,
@@ -19,11 +22,11 @@ from tidegate.algebra.windows import (
     is_temporal,
 )
 from tidegate.errors import Diagnostic, did_you_mean
-from tidegate.language.sequence_specs import sequence_spec
+from tidegate.language.sequence_specs import Names, sequence_spec
 from tidegate.language.sequences import SequenceWindow
 from tidegate.language.syntax import Duration, StreamWindow
-from tidegate.scalars.expressions import index_of, span_of
-from tidegate.types import TIMESTAMP, Type
+from tidegate.scalars.expressions import index_of, ref, span_of
+from tidegate.types import BIGINT, TIMESTAMP, Type
 
 
 def ticks(duration: Duration, domain: Type | None) -> int:
@@ -52,6 +55,7 @@ def window_spec(window: StreamWindow, domain: Type | None) -> WindowSpec:
         return sequence_spec(window, domain)
     size: Duration | None = window.args.get("size")
     slide: Duration | None = window.args.get("slide")
+    start = start_of(window, domain) or 0
     if window.args["frame"] == "ROWS":
         if size is not None and size.args.get("unit") is not None and not size.in_rows:
             raise _wrong_unit("ROWS counts rows", size)
@@ -60,13 +64,39 @@ def window_spec(window: StreamWindow, domain: Type | None) -> WindowSpec:
             return RowWindow(rows)
         if slide.in_rows or slide.args.get("unit") is None:
             return RowWindow(rows, int(slide.this))
-        return RowsEveryTime(rows, ticks(slide, domain))
+        period = ticks(slide, domain)
+        return RowsEveryTime(rows, period, start % period)
     if size is not None and size.in_rows:
         raise _wrong_unit("RANGE is a period of time", size)
     span = None if size is None else ticks(size, domain)
     if slide is not None and slide.in_rows:
         return TimeEveryRows(span, int(slide.this))
-    return TimeWindow(span, 1 if slide is None else ticks(slide, domain))
+    step = 1 if slide is None else ticks(slide, domain)
+    return TimeWindow(span, step, start % step)
+
+
+def start_of(window: StreamWindow, domain: Type | None) -> int | None:
+    """The instant at which slides begin."""
+    start = window.args.get("start")
+    if start is None or isinstance(window, SequenceWindow):
+        return None
+    assert domain is not None
+    return Names(domain).instant(start)
+
+
+def begun(input: op.Node, start: int, domain: Type) -> op.Node:
+    """The stream from an instant on: a window that starts there sees no earlier row, nor counts any."""
+    if not is_raw(input):
+        condition = exp.GTE(this=ref(len(input.schema)), expression=literal(start, domain))
+        return Restrict(input, condition, domain == TIMESTAMP)
+    if isinstance(input, op.Scan):
+        last = len(input.schema) - 1
+        kind = input.schema[last].type
+        at = literal(start, kind if domain == TIMESTAMP else BIGINT)
+        return op.Filter(input, exp.GTE(this=ref(last), expression=at))
+    (below,) = input.inputs
+    above: op.Node = input.with_inputs(begun(below, start, domain))
+    return above
 
 
 def _wrong_unit(what: str, duration: Duration) -> Diagnostic:
@@ -99,6 +129,11 @@ def apply_window(
         partition = []  # every row has its own validity: partitions change nothing
         if isinstance(spec, TimeWindow) and spec.is_now and granule == 1:
             return input
+    if isinstance(input, op.Rstream) and isinstance(spec, TimeWindow) and granule == 1:
+        # What is repeated at the points, windowed, is the answer itself, windowed at these points: it may be without end.
+        granule, input = input.period, input.input
+    start = start_of(window, domain)
+    input = input if start is None else begun(input, start, domain)
     return op.Window(input, spec, tuple(partition), granule)
 
 

@@ -16,7 +16,7 @@ import polars as pl
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.sequences import Periodic, SessionWindow, WindowSequence
+from tidegate.algebra.sequences import Loop, Periodic, SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow
 from tidegate.errors import Diagnostic, internal
 from tidegate.kernels.endpoints import AlignKernel, SplitKernel, TimeWindowKernel
@@ -364,23 +364,26 @@ def _window(low: Lowering, node: op.Window) -> Identity:
     if isinstance(spec, TimeWindow):
         if spec.is_now and (raw or node.granularity == 1) and node.width == 1:
             return below
-        return low.add(node, TimeWindowKernel(schema, spec.size, spec.slide, chronon, node.width), below)
+        kernel = TimeWindowKernel(schema, spec.size, spec.slide, chronon, node.width, spec.origin)
+        return low.add(node, kernel, below)
     if isinstance(spec, WindowSequence) and not spec.counts_rows:
         return low.add(node, TimeSequenceKernel(schema, spec, chronon, node.width), below)
     if raw:
         low.need_order(node.input)
     counted = (schema, node.partition_by, chronon, node.width)
     if isinstance(spec, WindowSequence):
-        by_rows = isinstance(spec.schedule, Periodic) and spec.schedule.rows
-        kernel = SequenceByRowsKernel if by_rows else RowsByTimeKernel
-        return low.add(node, kernel(*counted, spec), below)
+        by_rows = isinstance(spec.schedule, Loop) or (
+            isinstance(spec.schedule, Periodic) and spec.schedule.rows
+        )
+        counting = SequenceByRowsKernel if by_rows else RowsByTimeKernel
+        return low.add(node, counting(*counted, spec), below)
     if isinstance(spec, SessionWindow):
         return low.add(node, SessionKernel(*counted, spec.gap), below)
     if isinstance(spec, RowWindow):
         return low.add(node, RowWindowKernel(*counted, spec.size, spec.slide), below)
     if isinstance(spec, RowsEveryTime):
         rows = low.add(node, RowWindowKernel(*counted, spec.size), below)
-        return low.add(node, AlignKernel(schema, spec.period, node.width), rows)
+        return low.add(node, AlignKernel(schema, spec.period, node.width, spec.origin), rows)
     assert isinstance(spec, TimeEveryRows), spec
     return low.add(node, TimeEveryRowsKernel(*counted, spec.size, spec.every), below)
 

@@ -207,8 +207,7 @@ def _columns(kernel: ColumnsKernel, inputs: Sequence[Placed]) -> Placed:
 
 
 def _modify(kernel: ModifyKernel, inputs: Sequence[Placed]) -> Placed:
-    kept = tuple(i for i in range(len(kernel.schema)) if i != kernel.operation)
-    return _renamed(inputs[0], tuple(kernel.schema[i] for i in kept), kept)
+    return _renamed(inputs[0], kernel.schema, tuple(range(len(kernel.schema))))
 
 
 def _aggregate(kernel: AggregateKernel, inputs: Sequence[Placed]) -> Placed:

@@ -48,7 +48,7 @@ from tidegate.physical.assembly import assemble, composed
 from tidegate.physical.plan import Birth, Plan, SourceRows
 from tidegate.physical.regions import Columns, Leaf, MappedBySpark, Placed, Regions
 from tidegate.physical.spark_columns import calls_user, computed_by_spark
-from tidegate.scalars.expressions import index_of, ref, substitute
+from tidegate.scalars.expressions import index_of, ref
 from tidegate.types import Schema
 
 Survivors = Callable[[int, int], frozenset[int]]
@@ -90,7 +90,7 @@ class _Planner:
         if isinstance(node, Clock):
             raise unsupported(
                 "CLOCK has a row for every tick, without end, and is never run as a stream",
-                help="use it after SYNC BY, or compare with NOW in WHERE",
+                help="use it after SYNC BY, compare with NOW in WHERE, or join MAX(Timepoint) and select none of it",
             )
         if isinstance(node, Sync):
             return self._sync(node)
@@ -362,8 +362,6 @@ class _Planner:
                 self.regions.add(region, leaf)
                 return Placed(node, (), region, columns, leaf)
             keys = composite
-        if isinstance(node, Modify):
-            keys = {k: substitute(e, lambda i: ref(node.kept[i])) for k, e in keys.items()}
         if isinstance(node, Sync):
             synced, points = placed.inputs
             both = self._bind(synced, keys, region, broadcast), self._bind(points, {}, region)
@@ -455,8 +453,6 @@ def _through(node: Node, columns: frozenset[int]) -> frozenset[int]:
         return frozenset(j for j, e in enumerate(node.expressions) if index_of(e) in columns)
     if isinstance(node, Aggregate):
         return frozenset(j for j, k in enumerate(node.keys) if k in columns)
-    if isinstance(node, Modify):
-        return frozenset(j for j, c in enumerate(node.kept) if c in columns)
     return columns
 
 

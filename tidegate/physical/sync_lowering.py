@@ -54,7 +54,7 @@ def _sync(low: Lowering, node: Sync) -> Identity:
 
 
 def _restrict(low: Lowering, node: Restrict) -> Identity:
-    kernel = RestrictKernel(node.schema, node.predicate, low.called(node.predicate), node.width)
+    kernel = RestrictKernel(node.schema, node.predicate, low.called(node.predicate), node.width, node.points)
     return low.add(node, kernel, low.id_of(node.input))
 
 
@@ -65,7 +65,7 @@ def _since(low: Lowering, node: Since) -> Identity:
 def _clock(low: Lowering, node: Clock) -> Identity:
     raise unsupported(
         "CLOCK has a row for every tick, without end, and is never run as a stream",
-        help="use it after SYNC BY, or compare with NOW in WHERE",
+        help="use it after SYNC BY, compare with NOW in WHERE, or join MAX(Timepoint) and select none of it",
     )
 
 

@@ -55,8 +55,8 @@ def shown_in_sequence(spec: WindowSequence, times: Sequence[int], t: int) -> sli
     found = _latest(spec, times, t)
     if found is None:
         return NOTHING
-    i, moment = found
-    lower, upper = spec.bounds(i, moment)
+    i, moment, now = found
+    lower, upper = spec.bounds(i, now)
     uniform = not spec.rows and not spec.counts_rows
     check_window(spec, i, lower, upper, moment if uniform else None)
     if spec.rows:
@@ -68,8 +68,8 @@ def shown_in_sequence(spec: WindowSequence, times: Sequence[int], t: int) -> sli
     return slice(first + skipped, end + skipped)
 
 
-def _latest(spec: WindowSequence, times: Sequence[int], t: int) -> tuple[int, int] | None:
-    """The number of the window shown at t (Astral's delaying function), and the instant at which it was shown."""
+def _latest(spec: WindowSequence, times: Sequence[int], t: int) -> tuple[int, int, int] | None:
+    """The number of the window shown at t (Astral's delaying function), the instant at which it was shown, and its NOW."""
     schedule = spec.schedule
     if not isinstance(schedule, Periodic):
         return _stepped(spec, times, t)
@@ -79,13 +79,15 @@ def _latest(spec: WindowSequence, times: Sequence[int], t: int) -> tuple[int, in
         if first is None or t < first + schedule.delay:
             return None
         i = (t - first - schedule.delay) // schedule.rate
-        return i, first + schedule.delay + i * schedule.rate
+        moment = first + schedule.delay + i * schedule.rate
+        return i, moment, moment
     base = upper if spec.rows else bisect_right(times, upper)
     i = (bisect_right(times, t) - base - schedule.delay) // schedule.rate
     if i < 0 or (not spec.rows and t < upper):
         return None
     position = base + schedule.delay + i * schedule.rate
-    return i, upper if not spec.rows and position == base else times[position - 1]
+    moment = upper if not spec.rows and position == base else times[position - 1]
+    return i, moment, moment
 
 
 def _first_instant(spec: WindowSequence, times: Sequence[int]) -> int | None:
@@ -100,13 +102,13 @@ def _first_instant(spec: WindowSequence, times: Sequence[int]) -> int | None:
     return times[upper - 1] if upper <= len(times) else None
 
 
-def moments(spec: WindowSequence, first: int) -> Iterator[int]:
-    """The instants at which the windows of an aperiodic sequence are shown."""
+def moments(spec: WindowSequence, first: int) -> Iterator[tuple[int, int]]:
+    """The instants at which the windows of an aperiodic sequence are shown, and their NOW."""
     schedule = spec.schedule
     if isinstance(schedule, Loop):
         step, proceed = schedule.step.function, holds(schedule.proceed)
         while True:
-            yield first
+            yield first, first
             if not proceed(first):
                 return
             following = step(0, first)
@@ -114,27 +116,25 @@ def moments(spec: WindowSequence, first: int) -> Iterator[int]:
                 raise invalid(f"STEP does not move forward from {first}", schedule.step.span)
             first = following
     assert isinstance(schedule, Varying)
-    rate = schedule.rate.function
-    first += schedule.delay
-    while True:
-        yield first
-        wait = rate(0, first)
-        if wait <= 0:
-            raise invalid(f"the rate at {first} is not positive", schedule.rate.span)
-        first += wait
+    yield from schedule.moments(first + schedule.delay)
 
 
-def _stepped(spec: WindowSequence, times: Sequence[int], t: int) -> tuple[int, int] | None:
+def _stepped(spec: WindowSequence, times: Sequence[int], t: int) -> tuple[int, int, int] | None:
     first = _first_instant(spec, times)
     if first is None:
         return None
     latest = None
-    for i, moment in enumerate(moments(spec, first)):
+    positions = isinstance(spec.schedule, Loop) and spec.rows
+    for i, (moment, now) in enumerate(moments(spec, first)):
+        if positions and moment <= len(times):
+            moment = times[moment - 1]
+        elif positions:
+            break
         if moment > t:
             break
         if i > LIMIT:
             raise too_many_windows(spec)
-        latest = (i, moment)
+        latest = (i, moment, now)
     return latest
 
 
@@ -143,7 +143,7 @@ def sequence_changes(spec: WindowSequence, times: Sequence[int]) -> set[int]:
     if not spec.counts_rows:
         return timetable(spec).changes(times)
     points = set(times)
-    if isinstance(spec.schedule, Periodic) and spec.schedule.rows:
+    if isinstance(spec.schedule, Loop) or (isinstance(spec.schedule, Periodic) and spec.schedule.rows):
         return points if spec.rows else points | {spec.bounds(0, 0)[1]}
     kept = [t for t in times if spec.start is None or t >= spec.start]
     first = _first_instant(spec, kept)

@@ -102,6 +102,7 @@ class Reference:
     _points: dict[op.Node, list[int]] = field(default_factory=dict)
     _arrivals: dict[op.Node, Arrivals | None] = field(default_factory=dict)
     _instants: dict[op.Node, Arrivals] = field(default_factory=dict)
+    _layered: dict[op.Node, bool] = field(default_factory=dict)
 
     def snapshot(self, plan: op.Node, t: int) -> Bag:
         """The bag of rows valid at t."""
@@ -184,6 +185,19 @@ class Reference:
             self._instants[window] = self.arrivals(window.input) or self._split(window)
         return self._instants[window]
 
+    def is_layered(self, window: op.Window) -> bool:
+        """Whether rows of a derived stream have no end, but what is seen of them settles: equally many instants at all times."""
+        if window not in self._layered:
+            spec = window.spec
+            settles = isinstance(spec, TimeWindow) and spec.size is not None and window.width == 1
+            self._layered[window] = (
+                settles
+                and spec.size % window.granularity == 0  # type: ignore[union-attr, operator]
+                and self.arrivals(window.input) is None
+                and any(a != time.MIN and b == time.MAX for a, b, _ in self.segments(window.input))
+            )
+        return self._layered[window]
+
     def _split(self, window: op.Window) -> Arrivals:
         rows: list[tuple[Row, int]] = []
         for start, end, bag in self.segments(window.input):
@@ -209,6 +223,8 @@ def _window(self: Reference, node: op.Window, t: int) -> Bag:
     RANGE w SLIDE s shows d - w < u <= d, with d the latest multiple of s up to t. Where instants have batches, a window shows
     at (t, i) what it would show at t if the stream ended with that batch.
     """
+    if self.is_layered(node):
+        return _layers(self, node, t)
     rows = self.instants(node)
     if node.width > 1:
         rows, t = Arrivals([(e, u // node.width) for e, u in rows.between(time.MIN, t)]), t // node.width
@@ -218,6 +234,32 @@ def _window(self: Reference, node: op.Window, t: int) -> Bag:
     for part in _partitions(rows, node.partition_by):
         result.update(_visible(node, part, t))
     return result
+
+
+def _layers(self: Reference, node: op.Window, t: int) -> Bag:
+    """The input's snapshots at the instants of (d - w, d], united."""
+    spec, result = node.spec, Counter[Row]()
+    assert isinstance(spec, TimeWindow)
+    assert spec.size is not None
+    latest = _point(t, spec.slide, spec.origin)
+    for at in range(
+        time.next_multiple(latest - spec.size + 1, node.granularity), latest + 1, node.granularity
+    ):
+        result.update(self.snapshot(node.input, at))
+    return result
+
+
+def _layer_changes(self: Reference, node: op.Window) -> set[int]:
+    """Where rows enter and leave: at the instants after one of their changes, as far as the window reaches."""
+    spec = node.spec
+    assert isinstance(spec, TimeWindow)
+    assert spec.size is not None
+    points = set()
+    for change in self.change_points(node.input):
+        first = time.next_multiple(change, node.granularity)
+        for at in range(first, first + 2 * spec.size + 1, node.granularity):
+            points.add(time.next_multiple(at, spec.slide, spec.origin))
+    return points
 
 
 def _partitions(rows: Arrivals, columns: tuple[int, ...]) -> list[Arrivals]:
@@ -230,17 +272,22 @@ def _partitions(rows: Arrivals, columns: tuple[int, ...]) -> list[Arrivals]:
 def _visible(node: op.Window, rows: Arrivals, t: int) -> Bag:
     spec = node.spec
     if isinstance(spec, TimeWindow):
-        return _last(rows, spec.size, t // spec.slide * spec.slide)
+        return _last(rows, spec.size, _point(t, spec.slide, spec.origin))
     if isinstance(spec, RowWindow):
         return _last_rows(rows, spec.size, bisect_right(rows.times, t) // spec.slide * spec.slide)
     if isinstance(spec, RowsEveryTime):
-        return _last_rows(rows, spec.size, bisect_right(rows.times, t // spec.period * spec.period))
+        return _last_rows(rows, spec.size, bisect_right(rows.times, _point(t, spec.period, spec.origin)))
     if isinstance(spec, WindowSequence):
         return Counter(e for e, _ in rows.ordered[shown_in_sequence(spec, rows.times, t)])
     if isinstance(spec, SessionWindow):
         return Counter(e for e, _ in rows.ordered[shown_in_session(spec, rows.times, t)])
     evaluated = bisect_right(rows.times, t) // spec.every * spec.every
     return _last(rows, spec.size, rows.times[evaluated - 1]) if evaluated else Counter()
+
+
+def _point(t: int, step: int, origin: int) -> int:
+    """The latest origin + k * step up to t."""
+    return (t - origin) // step * step + origin
 
 
 def _last(rows: Arrivals, size: int | None, t: int) -> Bag:
@@ -427,6 +474,8 @@ def _changes(self: Reference, plan: op.Node) -> Iterable[int]:
     if isinstance(plan, op.OneRow):
         return {time.MIN}
     if isinstance(plan, op.Window):
+        if self.is_layered(plan):
+            return _layer_changes(self, plan)
         rows = self.instants(plan)
         if plan.width == 1:
             return _window_changes(plan, rows)
@@ -450,12 +499,12 @@ def _window_changes(window: op.Window, rows: Arrivals) -> set[int]:
         parts = _partitions(rows, window.partition_by) if window.partition_by else [rows]
         return set().union(*(sequence_changes(spec, part.times) for part in parts))
     if isinstance(spec, TimeWindow):
-        starts = {time.next_multiple(t, spec.slide) for t in times}
+        starts = {time.next_multiple(t, spec.slide, spec.origin) for t in times}
         if spec.size is None:
             return starts
-        return starts | {time.next_multiple(t + spec.size, spec.slide) for t in times}
+        return starts | {time.next_multiple(t + spec.size, spec.slide, spec.origin) for t in times}
     if isinstance(spec, RowsEveryTime):
-        return {time.next_multiple(t, spec.period) for t in times}
+        return {time.next_multiple(t, spec.period, spec.origin) for t in times}
     if isinstance(spec, SessionWindow):
         return session_changes(spec, times)
     assert isinstance(spec, (RowWindow, TimeEveryRows))

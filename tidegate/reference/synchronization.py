@@ -24,7 +24,7 @@ from tidegate.algebra.modify import (
     width_of,
 )
 from tidegate.algebra.now import bounds
-from tidegate.algebra.points import points_of
+from tidegate.algebra.points import Points, points_of
 from tidegate.errors import Diagnostic, internal
 from tidegate.reference.aggregates import Bag
 from tidegate.types import Row, Value
@@ -75,9 +75,15 @@ def sync(self: Reference, node: Sync, t: int) -> Bag:
 
 
 def restrict(self: Reference, node: Restrict, t: int) -> Bag:
-    """{e | p(e, t)}"""
+    """{e | p(e, t)}, or p(e, u) with u the latest point up to t"""
     holds = self.compiled(node.predicate, node.predicate_schema)
-    now = _moment(t // node.width, node.timestamps)
+    instant = t // node.width
+    if node.points:
+        latest = Points(node.points).latest_tick(instant)
+        if latest is None:
+            return Counter()
+        instant = latest
+    now = _moment(instant, node.timestamps)
     return Counter({e: n for e, n in self.snapshot(node.input, t).items() if holds((*e, now)) is True})
 
 
@@ -179,9 +185,9 @@ def _limits(self: Reference, node: Restrict) -> Iterator[int]:
         for e in rows:
             said = value(e)
             if said is not None:
-                yield from (
-                    time.widened(p, node.width) for p in bound.interval(_ticks(said)) if p is not None
-                )
+                ends = [p for p in bound.interval(_ticks(said)) if p is not None]
+                moved = [Points(node.points).next_tick(p) if node.points else p for p in ends]
+                yield from (time.widened(p, node.width) for p in moved if p is not None)
 
 
 def _ticks(value: Value) -> int:

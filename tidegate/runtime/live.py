@@ -30,6 +30,7 @@ from tidegate.runtime.graph import Batch, Joining, LiveGraph, Query, combine
 from tidegate.runtime.jobs import source_names
 from tidegate.runtime.polling import Polled
 from tidegate.runtime.results import Result
+from tidegate.spark.context import own_session
 
 _HEARTBEAT = -1
 PATIENCE = 5.0
@@ -293,16 +294,12 @@ class LiveRun:
 
 
 def _own_session(spark: SparkSession) -> SparkSession:
-    """A session of its own beside the user's, for settings that concern this stream only."""
-    own = spark.newSession()
-    settings: Mapping[str, str] = {
-        "spark.sql.session.timeZone": "UTC",
+    """A session of its own, for settings that concern this stream only."""
+    settings = {
         "spark.sql.adaptive.enabled": "false",
         # Sources are told apart by name, so that they can come and go between two starts.
         "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "2000000",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     }
-    for name, value in settings.items():
-        own.conf.set(name, value)
-    return own
+    return own_session(spark, **settings)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from tidegate.errors import Diagnostic
 from tidegate.exchange.blocks import decode
 from tidegate.exchange.messages import RowCounts
-from tidegate.kernels.rows import Frame, to_arrow
+from tidegate.kernels.rows import Frame, equijoin, to_arrow
 from tidegate.runtime.ledger import Manifest, ResultPart
 from tidegate.runtime.notebook import html_of
 from tidegate.spark.values import arrow_type, ddl
@@ -305,8 +305,8 @@ def matched(rows: Frame, names: Sequence[str]) -> Frame:
         rows = rows.with_columns(pl.lit(0).alias("_none"))
         keys = ["_none"]
     negative = rows.filter(pl.col("n") < 0).select(keys).unique()
-    touched = rows.join(negative, on=keys, how="semi", nulls_equal=True)
-    others = rows.join(negative, on=keys, how="anti", nulls_equal=True)
+    touched = equijoin(rows, negative, keys, "semi")
+    others = equijoin(rows, negative, keys, "anti")
     starts = touched.select(*keys, pl.col("ts").alias("t"), "n")
     ends = touched.select(*keys, pl.col("te").alias("t"), -pl.col("n").alias("n"))
     net = (
@@ -318,7 +318,7 @@ def matched(rows: Frame, names: Sequence[str]) -> Frame:
     )
     opened = _numbered(net.filter(pl.col("n") > 0), keys, "ts")
     closed = _numbered(net.with_columns(-pl.col("n")).filter(pl.col("n") > 0), keys, "te")
-    pairs = opened.join(closed, on=[*keys, "k"], nulls_equal=True)
+    pairs = equijoin(opened, closed, [*keys, "k"], "inner")
     result = pairs.select(*keys, "ts", "te", pl.lit(1, dtype=pl.Int64).alias("n"))
     return pl.concat([others.select(result.columns), result]).select(*names, "ts", "te", "n")
 

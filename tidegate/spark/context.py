@@ -40,16 +40,16 @@ def spark_session(
     packages: Sequence[str] = (),
     verbose: bool = False,
 ) -> SparkSession:
-    """A given session as it is, the running one, or a new one at `master` (default: every core of this machine).
+    """A session beside a given or the running one, or a new one at `master` (default: every core of this machine).
 
     `packages` are connector coordinates (Kafka, Delta, …) that Spark fetches by name at start. Unless `verbose`,
     what the JVM writes goes to a file in the directory for temporary files: errors reach Python as exceptions.
     """
     if spark is not None:
-        return spark
+        return own_session(spark)
     running = SparkSession.getActiveSession()
     if running is not None and master is None and not packages:
-        return running
+        return own_session(running)
     # Workers must run the interpreter that holds the packages, not the first python3 on the path.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName("tidegate").master(master or "local[*]")
@@ -72,6 +72,23 @@ def spark_session(
                 help="Spark 4.3 needs a full Java runtime, version 17 or later; set JAVA_HOME to it",
             ) from problem
     return session
+
+
+_MEANING = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
+"""What decides values: the same in every session that Tidegate computes on."""
+
+
+def own_session(spark: SparkSession, **settings: str) -> SparkSession:
+    """A session beside the user's, with its settings but for those that decide values, and some more.
+
+    What users set in theirs, before or later, changes no answer, and what is set here does not reach them.
+    """
+    own = spark.newSession()
+    before = own.conf.getAll
+    for name, value in {**spark.conf.getAll, **_MEANING, **settings}.items():
+        if before.get(name) != value and own.conf.isModifiable(name):
+            own.conf.set(name, value)
+    return own
 
 
 def cores(spark: SparkSession) -> int:
@@ -97,7 +114,7 @@ def settings(master: str, verbose: bool) -> dict[str, str]:
     local = master.startswith("local")
     count = _local_cores(master) if local else None
     found = {
-        "spark.sql.session.timeZone": "UTC",
+        **_MEANING,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.python.worker.reuse": "true",
