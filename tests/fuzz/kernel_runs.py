@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from tests.fuzz.generation import Case
+from tests.state_log import StateLog
 from tidegate.algebra import operators as op
 from tidegate.kernels.rows import Frame, from_rows, to_rows
-from tidegate.physical.lowering import compile_plan, deltas, settled
+from tidegate.physical.lowering import compile_plan
 from tidegate.reference.snapshots import Arrivals, PhysicalRow, Reference, Source
 from tidegate.time import MAX, MIN
+from tidegate.worker.segments import settled
 
 
 def frames(plan: op.Node, sources: Mapping[str, Source]) -> dict[str, Frame]:
@@ -40,7 +42,7 @@ def play(
     """The answer as signed rows. With `from_log`, every epoch starts from what the logs alone restore."""
     program = compile_plan(plan, functions)  # type: ignore[arg-type]
     states = program.initial()
-    logs: dict[str, dict[str, list[Frame]]] = {}
+    log = StateLog(program)
     answer: list[PhysicalRow] = []
     since = MIN
     for upto in boundaries:
@@ -54,13 +56,8 @@ def play(
         payload = to_rows(out, plan.schema)
         validity = out.select("ts", "te", "n").rows()
         answer += [(e, *v) for e, v in zip(payload, validity, strict=True)]
-        if from_log:
-            for step, tables in deltas(states).items():
-                for table, delta in tables.items():
-                    logs.setdefault(step, {}).setdefault(table, []).append(delta)
-            states = program.restore(logs, upto)
-        else:
-            states = settled(states)
+        log.append(states)
+        states = log.restored(upto) if from_log else settled(states)
         since = upto
     return answer
 

@@ -27,8 +27,6 @@ from tidegate.kernels.rows import (
     State,
     columns,
     empty_chunk,
-    restore,
-    table,
 )
 from tidegate.kernels.rowwise import (
     ColumnsKernel,
@@ -98,18 +96,6 @@ class Program:
     def initial(self) -> dict[str, State]:
         """The states before any row; steps without state are left out."""
         return {s.id: s.kernel.initial() for s in self.steps if s.kernel.layout}
-
-    def restore(self, logs: Mapping[str, Mapping[str, Sequence[Frame]]], upto: int) -> dict[str, State]:
-        """The states that the logs of all epochs before `upto` stand for."""
-        states = self.initial()
-        for id_, layouts in self.layouts.items():
-            tables = dict(states[id_])
-            for name, layout in layouts.items():
-                log = logs.get(id_, {}).get(name, ())
-                if log:
-                    tables[name] = table(restore(layout, log, upto))
-            states[id_] = tables
-        return states
 
     def step_all(
         self, states: States, chunks: Mapping[str, Frame], upto: int
@@ -401,13 +387,3 @@ def run(
         chunks.append(out)
         since = upto
     return pl.concat(chunks)
-
-
-def deltas(states: States) -> dict[str, dict[str, Frame]]:
-    """What a step appended to the logs, by step and table."""
-    return {id_: {name: t.delta for name, t in state.items()} for id_, state in states.items()}
-
-
-def settled(states: States) -> dict[str, State]:
-    """The states without their deltas, as the next epoch finds them."""
-    return {id_: {name: t.settled for name, t in s.items()} for id_, s in states.items()}
