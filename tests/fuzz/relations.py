@@ -213,7 +213,10 @@ class Relations:
         """A query of points, and whether an instant is one."""
         if depth:
             (a, in_a), (b, in_b) = self.points(depth - 1), self.points(depth - 1)
-            if self.dice.random() < 0.5:
+            a, b = (f"({q})" if depth > 1 else q for q in (a, b))
+            # ticks that never come are looked for one by one, and refused in the end
+            never = "TS" not in a + b and not _recurring(lambda p: in_a(NOBODY, p) and in_b(NOBODY, p))
+            if never or self.dice.random() < 0.5:
                 return f"{a} UNION {b}", lambda play, p: in_a(play, p) or in_b(play, p)
             return f"{a} INTERSECT {b}", lambda play, p: in_a(play, p) and in_b(play, p)
         if self.mode != IN_BATCHES and self.dice.random() < 0.4:
@@ -223,6 +226,8 @@ class Relations:
         if self.dice.random() < 0.3:
             return f"SELECT Timepoint FROM {clock}", lambda _, p: p % step == 0
         condition, holds = self.dice.choice(CLOCK_CONDITIONS[self.mode == TIMESTAMPS])
+        if self.mode == TIMESTAMPS and not _recurring(lambda p: p % step == 0 and holds(p)):
+            return f"SELECT Timepoint FROM {clock}", lambda _, p: p % step == 0
         query = f"SELECT Timepoint FROM {clock} WHERE {condition}"
         return query, lambda _, p: p % step == 0 and holds(p)
 
@@ -345,6 +350,14 @@ def now_conditions(words: Words) -> list[tuple[str, Callable[[int, Fraction], bo
         (f"NOW >= {words.instant(6)}", lambda ts, now: now >= 6, False),
         (f"{words.instant(9)} >= NOW", lambda ts, now: now <= 9, True),
     ]
+
+
+NOBODY = Play(Streams(INTEGERS, {"S": [], "R": [], "O": []}, [], []), 1)
+"""Streams without rows."""
+
+
+def _recurring(holds: Callable[[int], bool]) -> bool:
+    return any(holds(p) for p in range(60, 180))
 
 
 def _remainder(p: int, n: int) -> int:
