@@ -166,7 +166,9 @@ class AggregateForm:
 
 
 def _spread(text: str, decimals: str) -> list[AggregateForm]:
-    plain = [AggregateForm("DOUBLE", (k,), text) for k in ("INT", "DOUBLE")]
+    # of one infinity DuckDB says that the variance of a population is 0, Spark that it is NaN
+    doubles = None if "_POP" in text else "="
+    plain = [AggregateForm("DOUBLE", ("INT",), text), AggregateForm("DOUBLE", ("DOUBLE",), text, doubles)]
     return [*plain, AggregateForm("DOUBLE", ("DECIMAL",), text, decimals)]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.fuzz.queries import Case
-from tests.fuzz.streams import INTEGERS, RAW, Arrival, Streams
+from tests.fuzz.streams import INTEGERS, RAW, TIMESTAMPS, Arrival, Streams
 from tidegate.types import Row
 
 
@@ -27,4 +27,33 @@ class Recorded:
         return Case(seed, Streams(self.mode, raw, list(self.lasting), list(self.table)), self.query)
 
 
-ONCE_DIFFERENT: tuple[Recorded, ...] = ()
+S = [
+    ((a, b, "x", None, None, None, 0), t)
+    for a, b, t in ((1, 2, 0), (2, 1, 1), (1, 3, 4), (None, 1, 6), (2, 0, 9))
+]
+R = [((a, c, None, None, None, None), t) for a, c, t in ((1, 1, 1), (2, 2, 3), (1, 0, 8), (None, 3, 8))]
+
+ONCE_DIFFERENT = (
+    Recorded(
+        "a nested query has conditions on NOW of its own",
+        "SELECT a FROM R WINDOW(RANGE 9) WHERE a IN (SELECT a FROM K WHERE NOW < TS + 3)",
+        {"S": S, "R": R},
+    ),
+    Recorded(
+        "DISTINCT before two arguments",
+        "SELECT QUANTILE(DISTINCT b, 0.25), PERCENTILE(DISTINCT a, 0.9), MAX_BY(DISTINCT a, b), TOP_K(DISTINCT b, 2)"
+        " FROM S WINDOW(RANGE 7)",
+        {"S": S},
+    ),
+    Recorded(
+        "COUNT_IF of DISTINCT truths is one or none",
+        "SELECT COUNT_IF(DISTINCT b > 0), COUNT_IF(DISTINCT b > 5) FROM S WINDOW(RANGE 7)",
+        {"S": S},
+    ),
+    Recorded(
+        "a clock of timestamps that begins at one",
+        "SELECT a, b FROM K SYNC BY (SELECT Timepoint FROM CLOCK(2 SECONDS) WHERE Timepoint >= TIMESTAMP '1970-01-01 00:00:05')",
+        {"S": S},
+        mode=TIMESTAMPS,
+    ),
+)
