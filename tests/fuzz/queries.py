@@ -221,7 +221,9 @@ class Generator:
             self.views.append((f"V{len(self.views)}", text))
             return Item(f"§V{len(self.views) - 1}§ {alias}", alias, columns, ends)
         said_ = f"({text})"
-        if form == "changes":
+        if form == "with":
+            said_ = f"(WITH c{alias} AS ({text}) SELECT * FROM c{alias})"
+        elif form == "changes":
             said_ = both(f"{self.dice.choice(('ISTREAM', 'DSTREAM'))}({text})", None)
             ends = True
         elif form == "sync":

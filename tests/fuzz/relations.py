@@ -284,6 +284,9 @@ class Relations:
 
         def meaning(play: Play, tick: int) -> list[Row]:
             rows: list[tuple[Row, int]] = []
+            if base.text in RAW:  # a map of a raw stream keeps the order of arrival
+                rows = [(tuple(e[i] for i in places), u) for e, u in play.raw(base.text, tick)]
+                return [e for e, _ in window.shows(rows, tick // play.span)]
             for p in instants(play, tick):
                 shown = [tuple(e[i] for i in places) for e in base.at(play, p)]
                 rows += [(e, p // play.span) for e in sorted(shown, key=in_order)]
