@@ -51,6 +51,20 @@ ONCE_DIFFERENT = (
         {"S": S},
     ),
     Recorded(
+        "a table is there before all timestamps",
+        "SELECT T.name, q.b FROM T LEFT JOIN (SELECT a, b FROM K WHERE NOW - INTERVAL 2 SECONDS < TS) q ON T.a = q.a",
+        {"S": S},
+        table=[(1, "one", None, None), (3, "three", None, None)],
+        mode=TIMESTAMPS,
+    ),
+    Recorded(
+        "rows of a table may wait for a timestamp",
+        "SELECT T.name, K.b FROM T LEFT JOIN K ON T.a = K.a WHERE NOW >= TIMESTAMP '1970-01-01 00:00:04'",
+        {"S": S},
+        table=[(1, "one", None, None), (3, "three", None, None)],
+        mode=TIMESTAMPS,
+    ),
+    Recorded(
         "a clock of timestamps that begins at one",
         "SELECT a, b FROM K SYNC BY (SELECT Timepoint FROM CLOCK(2 SECONDS) WHERE Timepoint >= TIMESTAMP '1970-01-01 00:00:05')",
         {"S": S},
