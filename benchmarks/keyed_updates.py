@@ -18,7 +18,8 @@ from tidegate.kernels.rows import Frame
 from tidegate.language.binder import bind
 from tidegate.language.dialect import parse
 from tidegate.language.statements import define
-from tidegate.physical.lowering import Program, States, compile_plan, settled
+from tidegate.physical.lowering import Program, States, compile_plan
+from tidegate.worker.segments import settled
 
 SCRIPT = """
 REGISTER SOURCE AccountLog(id BIGINT, branch BIGINT, balance BIGINT, t BIGINT) FROM memory('x') ORDERED BY t;

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from tests.fuzz.generation import Generator
+from tests.fuzz.players import answerable
+from tests.fuzz.queries import Generator
+from tests.fuzz.streams import FUNCTIONS, INTEGERS, XOR
 from tests.language.world import World
 from tidegate.algebra import operators as op
-from tidegate.algebra.modify import Modify
+from tidegate.algebra.modify import Clock, Modify
 from tidegate.algebra.properties import TRANSFER, Properties, properties
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow
 from tidegate.errors import Diagnostic
-from tidegate.language.binder import bind
-from tidegate.language.dialect import parse
 from tidegate.reference.snapshots import _MEANINGS, Arrivals, Reference, Source, Validity
 
 INSTANTS = range(-2, 26)
@@ -36,8 +36,9 @@ class Judge:
     """The reference on the whole input and on its prefixes."""
 
     def __init__(self, sources: Mapping[str, Source]) -> None:
-        self.whole = Reference(sources)
-        self.prefixes = {t: Reference(known_at(sources, t)) for t in PREFIXES}
+        functions, aggregates = FUNCTIONS, {"xor_all": XOR}
+        self.whole = Reference(sources, functions, aggregates)
+        self.prefixes = {t: Reference(known_at(sources, t), functions, aggregates) for t in PREFIXES}
         self.known: dict[op.Node, Properties] = {}
 
     def broken(self, plan: op.Node) -> list[str]:
@@ -107,19 +108,21 @@ def around(plan: op.Node) -> Iterator[op.Node]:
 @pytest.mark.parametrize("block", range(8))
 def test_generated_queries_keep_what_is_claimed(block: int) -> None:
     for seed in range(block * 25, block * 25 + 25):
-        case = Generator(seed).case()
-        text = case.tidegate()
-        judge = Judge(case.sources)
-        for node in dict.fromkeys(bind(parse(text)[0], case.catalog, text).plan.walk()):
-            assert judge.broken(node) == [], f"seed {seed}: {properties(node)}\n{text}\n{node}"
+        case = Generator(seed, INTEGERS).case()
+        judge = Judge(case.streams.sources(1))
+        if not answerable(case):
+            continue
+        for node in dict.fromkeys(case.plan.walk()):
+            if not isinstance(node, Clock):
+                assert judge.broken(node) == [], f"seed {seed}: {properties(node)}\n{case.tidegate()}\n{node}"
 
 
 @pytest.mark.parametrize("seed", range(300, 330))
 def test_windows_and_streams_of_derived_streams_keep_what_is_claimed(seed: int) -> None:
-    case = Generator(seed).case()
-    text = case.tidegate()
-    judge = Judge(case.sources)
-    plan = bind(parse(text)[0], case.catalog, text).plan
+    case = Generator(seed, INTEGERS).case()
+    text, plan, judge = case.tidegate(), case.plan, Judge(case.streams.sources(1))
+    if not answerable(case):
+        return
     # rows that never end cannot be split to instants: such windows are refused, not wrong
     for node in around(plan):
         try:

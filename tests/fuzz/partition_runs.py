@@ -43,6 +43,8 @@ class Partitioned:
     plan: op.Node
     partitions: int
     functions: Mapping[str, Any] = field(default_factory=dict)
+    instant: int = 1
+    """Ticks of an instant."""
     answer: list[PhysicalRow] = field(default_factory=list)
     since: int = MIN
     seen: int = MIN
@@ -98,7 +100,7 @@ class Partitioned:
 
     def epoch(self, sources: Mapping[str, Frame], upto: int) -> None:
         """One epoch, on those of the recorded rows that have come by then."""
-        limit = MAX if upto == MAX else upto + EARLY
+        limit = MAX if upto == MAX else upto + EARLY * self.instant
         come = {n: f.filter((pl.col("ts") >= self.seen) & (pl.col("ts") < limit)) for n, f in sources.items()}
         outputs: dict[str, list[Frame]] = {}
         for w, program in self.programs.items():
@@ -159,8 +161,10 @@ class Partitioned:
         if not entry.ordered:
             rows = rows.drop("seq")
         for predicate in origin.predicates:
-            rows = FilterKernel(origin.scan.schema, predicate).apply([rows])
-        return ProjectKernel(origin.scan.schema, origin.expressions, entry.schema).apply([rows])
+            rows = FilterKernel(origin.scan.schema, predicate, self.functions).apply([rows])
+        return ProjectKernel(origin.scan.schema, origin.expressions, entry.schema, self.functions).apply(
+            [rows]
+        )
 
     def _needed(self, entry: Input, rows: Frame) -> Frame:
         absent = [i for i in range(len(entry.schema)) if i not in entry.needed]

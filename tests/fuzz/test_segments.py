@@ -7,14 +7,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.fuzz.generation import Generator
-from tests.fuzz.kernel_runs import difference, frames
+from tests.fuzz.players import check, described, difference, frames
+from tests.fuzz.queries import Generator
+from tests.fuzz.streams import INTEGERS
 from tidegate.exchange.messages import Log
 from tidegate.kernels.rows import to_rows
-from tidegate.language.binder import bind
-from tidegate.language.dialect import parse
 from tidegate.physical.lowering import compile_plan
-from tidegate.reference.snapshots import PhysicalRow, Reference
+from tidegate.reference.snapshots import PhysicalRow
 from tidegate.storage import Storage
 from tidegate.time import MAX, MIN
 from tidegate.worker import segments
@@ -32,17 +31,18 @@ def test_merged_segments_stand_for_the_same_state(
     monkeypatch.setattr(worker, "SPARE_ROWS", spare)
     levels: set[int] = set()
     for seed in range(700_000 + block * 8, 700_008 + block * 8):
-        case = Generator(seed).case()
-        text = case.tidegate()
-        plan = bind(parse(text)[0], case.catalog, text).plan
-        program = compile_plan(plan)
-        chunks = frames(plan, case.sources)
+        case = Generator(seed, INTEGERS).case()
+        if check(case) is not None:
+            continue
+        plan = case.plan
+        program = compile_plan(plan, {**case.catalog.functions, **case.catalog.aggregates})
+        chunks = frames(plan, case.streams.sources(case.width))
         storage = Storage(str(tmp_path / str(seed)))
         storage.make_folder("state")
         states, log, since = program.initial(), Log(), MIN
         named: set[str] = set()
         answer: list[PhysicalRow] = []
-        for number, upto in enumerate([*range(24), MAX]):
+        for number, upto in enumerate([*range(-3, 21), MAX]):
             arrived = {
                 n: f.filter((pl.col("ts") >= since) & (pl.col("ts") < upto)) for n, f in chunks.items()
             }
@@ -60,6 +60,6 @@ def test_merged_segments_stand_for_the_same_state(
             levels |= {level_of(name) for name in log.segments}
             states = segments.restored(storage, program, log.segments, upto)
             since = upto
-        found = difference(Reference(case.sources), plan, answer)
-        assert found is None, f"seed {seed}: {found}\n{text}"
+        found = difference(case.reference, plan, answer)
+        assert found is None, f"seed {seed}: {found}\n{described(case)}"
     assert levels >= ({0, 1, 2} if spare else {0, 1, segments.BASE})

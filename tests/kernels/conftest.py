@@ -10,11 +10,13 @@ import polars as pl
 import pytest
 from hypothesis import strategies as st
 
+from tests.state_log import StateLog
 from tidegate.algebra.operators import Node, Scan
 from tidegate.kernels.rows import from_rows, to_rows
-from tidegate.physical.lowering import compile_plan, deltas, settled
+from tidegate.physical.lowering import compile_plan
 from tidegate.time import MAX, MIN
 from tidegate.types import INT, STRING, Field, Row, Schema
+from tidegate.worker.segments import settled
 
 PhysicalRow = tuple[Row, int, int, int]
 Bag = Counter[Row]
@@ -52,7 +54,7 @@ class Toolbox:
         """The physical result; with `restoring`, each epoch starts from what the log alone gives back."""
         program = compile_plan(plan, functions or {})
         states = program.initial()
-        logs: dict[str, dict[str, list[pl.DataFrame]]] = {}
+        log = StateLog(program)
         result: list[PhysicalRow] = []
         since = MIN
         for upto in boundaries:
@@ -66,10 +68,8 @@ class Toolbox:
             validity = chunk.select("ts", "te", "n").rows()
             payload = to_rows(chunk, plan.schema)
             result += [(e, *v) for e, v in zip(payload, validity, strict=True)]
-            for id_, tables in deltas(states).items():
-                for name, delta in tables.items():
-                    logs.setdefault(id_, {}).setdefault(name, []).append(delta)
-            states = program.restore(logs, upto) if restoring else settled(states)
+            log.append(states)
+            states = log.restored(upto) if restoring else settled(states)
             since = upto
         return result
 

@@ -15,10 +15,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.state_log import KernelLog
 from tidegate.algebra.operators import Aggregate, Aggregation, Scan
 from tidegate.errors import Diagnostic
 from tidegate.kernels.aggregates import AggregateKernel
-from tidegate.kernels.rows import Frame, from_rows, restore, table, to_rows
+from tidegate.kernels.rows import Frame, from_rows, to_rows
 from tidegate.scalars.functions import AggregateFunction
 from tidegate.time import MAX, MIN
 from tidegate.types import (
@@ -96,7 +97,7 @@ def physical(births: Sequence[Any]) -> Rows:
 def run(kernel: Any, rows: Rows, cuts: Sequence[int], restored: bool, schema: Any = SCHEMA) -> list[Frame]:
     """The kernel's chunks, over the given epochs; `restored`: each step begins from the log alone."""
     state = kernel.initial()
-    log = {name: [t.rows] for name, t in state.items()}
+    log = KernelLog(kernel)
     chunks = []
     low = MIN
     for upto in [*sorted(set(cuts)), MAX]:
@@ -106,13 +107,12 @@ def run(kernel: Any, rows: Rows, cuts: Sequence[int], restored: bool, schema: An
         assert out.filter((pl.col("ts") < low) | (pl.col("ts") >= upto)).is_empty()
         assert out.filter((pl.col("ts") >= pl.col("te")) | (pl.col("n") == 0)).is_empty()
         chunks.append(out)
-        for name, t in state.items():
-            log[name].append(t.delta)
+        log.append(state)
         if restored and upto < MAX:
-            rebuilt = {name: restore(kernel.layout[name], log[name], upto) for name in state}
-            for name, rows_ in rebuilt.items():
-                assert rows_.schema == state[name].rows.schema, name
-            state = {name: table(rows_) for name, rows_ in rebuilt.items()}
+            rebuilt = log.restored(upto)
+            for name, t in rebuilt.items():
+                assert t.rows.schema == state[name].rows.schema, name
+            state = rebuilt
         low = upto
     return chunks
 
@@ -609,8 +609,9 @@ def test_the_log_grows_by_what_changed() -> None:
     state, out = kernel.step(state, [from_rows([], SCHEMA, [])], 103)
     assert out.height == 3
     assert (state["groups"].delta.height, state["live"].delta.height) == (3, 0)
-    groups = restore(kernel.layout["groups"], [state["groups"].rows], 103)
-    assert (groups.height, state["live"].rows.height) == (497, 497)
+    log = KernelLog(kernel)
+    log.base(state)
+    assert (log.restored(103)["groups"].rows.height, state["live"].rows.height) == (497, 497)
 
 
 def test_a_function_that_fails_is_named() -> None:

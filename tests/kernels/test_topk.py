@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.state_log import KernelLog
 from tidegate.algebra.operators import Scan, SortKey, TopK
-from tidegate.kernels.rows import from_rows, restore, table, to_rows
+from tidegate.kernels.rows import from_rows, to_rows
 from tidegate.kernels.topk import TopKKernel
 from tidegate.time import MAX, MIN
 from tidegate.types import BIGINT, DOUBLE, NAN, STRING, Field, Row
@@ -112,7 +113,7 @@ def first_rows(node: TopK, bag: Counter[Row]) -> Counter[Row]:
 def test_each_snapshot_shows_the_first_rows(plan: str, births: Any, cuts: list[int], restored: bool) -> None:
     rows, kernel = physical(births), TopKKernel(PLANS[plan])
     state = kernel.initial()
-    log = {name: [t.rows] for name, t in state.items()}
+    log = KernelLog(kernel)
     results: Rows = []
     low = MIN
     for upto in [*sorted(set(cuts)), MAX]:
@@ -127,10 +128,9 @@ def test_each_snapshot_shows_the_first_rows(plan: str, births: Any, cuts: list[i
         assert out.filter(
             (pl.col("ts") < low) | (pl.col("ts") >= upto) | (pl.col("ts") >= pl.col("te"))
         ).is_empty()
-        for name, t in state.items():
-            log[name].append(t.delta)
+        log.append(state)
         if restored and upto < MAX:
-            state = {name: table(restore(kernel.layout[name], log[name], upto)) for name in state}
+            state = log.restored(upto)
         low = upto
     for t in sorted({t for r in (*rows, *results) for t in r[1:3]} - {MAX}):
         assert bag_at(results, t) == first_rows(kernel.node, bag_at(rows, t)), t

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.fuzz.generation import Case
-from tests.fuzz.kernel_runs import difference
-from tests.fuzz.test_partitions import QUERIES, catalog, dense, planned
-from tests.spark.test_engine_against_reference import definitions, judge, payload
+from tests.fuzz.players import difference
+from tests.fuzz.queries import Case
+from tests.fuzz.streams import INTEGERS, Arrival, Streams
+from tests.fuzz.test_partitions import QUERIES, VIEWS, dense
+from tests.spark.test_engine_against_reference import arrivals, definitions
 from tidegate.algebra import operators as op
 from tidegate.errors import Diagnostic
 from tidegate.runtime.engine import Engine
@@ -38,27 +39,30 @@ CHOSEN = (
 Batch = dict[str, list[tuple[Any, ...]]]
 
 
-def batches(data: Batch, dice: random.Random) -> list[Batch]:
+def batches(streams: Streams, dice: random.Random) -> list[Batch]:
     """The rows in order of arrival, some at a time; no stream runs ahead of another."""
-    arrivals = sorted(
-        [(n, row, k) for n in ("S", "R", "P") for k, row in enumerate(data[n])],
-        key=lambda a: (max(r[-1] if a[0] != "P" else r[-2] for r in data[a[0]][: a[2] + 1]), a[0], a[2]),
-    )
+    coming = arrivals(streams)
     found: list[Batch] = []
-    while arrivals:
+    while coming:
         batch: Batch = {}
-        for name, row, _ in arrivals[: (take := dice.randint(5, 9))]:
+        for name, row in coming[: (take := dice.randint(5, 9))]:
             batch.setdefault(name, []).append(row)
-        del arrivals[:take]
+        del coming[:take]
         found.append(batch)
     return found
 
 
-def world(seed: int) -> tuple[Case, Batch, dict[str, op.Node]]:
-    case = dense(seed)
-    known = catalog(case)
-    plans = {name.replace(" ", "_").replace(",", ""): planned(QUERIES[name], known) for name in CHOSEN}
-    return case, payload(case, random.Random(seed)), plans
+def asked(streams: Streams, query: str) -> Case:
+    return Case(0, streams, query, views=VIEWS)
+
+
+def world(seed: int) -> tuple[Streams, dict[str, Case]]:
+    streams = dense(seed)
+    return streams, {n.replace(" ", "_").replace(",", ""): asked(streams, QUERIES[n]) for n in CHOSEN}
+
+
+def compared(case: Case, result: Result) -> str | None:
+    return difference(case.reference, case.plan, signed_rows(result, case.plan.schema))
 
 
 @pytest.mark.parametrize("counts", [(1, 5, None, 2), (4, 3)])
@@ -66,22 +70,22 @@ def test_live_queries_go_on_in_other_partitions(
     spark: SparkSession, tmp_path: Path, counts: tuple[int | None, ...]
 ) -> None:
     """Without a number, they go on in as many as there are."""
-    case, data, plans = world(SEED)
-    parts = batches(data, random.Random(SEED))
+    streams, cases = world(SEED)
+    plans: dict[str, op.Node] = {n: c.optimized for n, c in cases.items()}
+    parts = batches(streams, random.Random(SEED))
     assert len(parts) >= len(counts)
     expected = counts[0]
     for i, count in enumerate(counts):
         run = Engine(spark, str(tmp_path), count).start(
-            plans, definitions(case), data={"T": data["T"]}, begin=False
+            plans, definitions(streams), data={"T": streams.delivered()["T"]}, begin=False
         )
         expected = count or expected
         for batch in parts[i * len(parts) // len(counts) : (i + 1) * len(parts) // len(counts)]:
             run.graph.advance(batch)
             assert run.graph.ledger.latest.partitions == expected
     run.graph.finish()
-    reference = judge(case, data)
-    for name, plan in plans.items():
-        found = difference(reference, plan, signed_rows(run.result(name), plan.schema))
+    for name, case in cases.items():
+        found = compared(case, run.result(name))
         assert found is None, f"{name}: {found}"
 
 
@@ -90,7 +94,8 @@ class StopError(Exception):
 
 
 def test_recorded_queries_go_on_in_other_partitions(spark: SparkSession, tmp_path: Path) -> None:
-    case, data, plans = world(SEED)
+    streams, cases = world(SEED)
+    plans = {n: c.optimized for n, c in cases.items()}
     boundaries = [3, 6, 9, 12]
     for stop, partitions in ((1, 2), (3, 5), (None, 3)):
         ledger = Ledger(Storage(str(tmp_path)))
@@ -100,7 +105,8 @@ def test_recorded_queries_go_on_in_other_partitions(spark: SparkSession, tmp_pat
             if stop is not None and ledger.latest.upto >= boundaries[stop]:
                 raise StopError
 
-        recording = Recording(spark, physical([Group("run", plans)], {}), definitions(case), data, partitions)
+        graph = physical([Group("run", plans)], {})
+        recording = Recording(spark, graph, definitions(streams), streams.delivered(), partitions)
         before = ledger.latest
         try:
             recording.run(ledger, boundaries, passed)
@@ -111,53 +117,60 @@ def test_recorded_queries_go_on_in_other_partitions(spark: SparkSession, tmp_pat
             assert stop is None
         assert ledger.latest.partitions == partitions
     assert ledger.latest.finished
-    reference = judge(case, data)
-    for name, plan in plans.items():
+    for name, case in cases.items():
+        schema = case.plan.schema
         result = Result(
-            spark, ledger.storage, name, plan.schema, BIGINT, lambda: ledger.results, lambda: ledger.latest
+            spark, ledger.storage, name, schema, BIGINT, lambda: ledger.results, lambda: ledger.latest
         )
-        found = difference(reference, plan, signed_rows(result, plan.schema))
+        found = compared(case, result)
         assert found is None, f"{name}: {found}"
 
 
-def started(spark: SparkSession, place: Path, case: Case, plans: dict[str, op.Node], count: int) -> LiveRun:
-    return Engine(spark, str(place), count).start(plans, definitions(case), begin=False)
+def started(spark: SparkSession, place: Path, cases: dict[str, Case], count: int) -> LiveRun:
+    (streams, *_) = [c.streams for c in cases.values()]
+    plans = {n: c.optimized for n, c in cases.items()}
+    return Engine(spark, str(place), count).start(plans, definitions(streams), begin=False)
+
+
+def only(rows: list[tuple[int, int, int]]) -> Streams:
+    """A stream S of rows with a, b and a time; nothing else."""
+    raw = {"S": [Arrival((a, b, "x", None, None, None, 0), t) for a, b, t in rows], "R": [], "O": []}
+    return Streams(INTEGERS, raw, [], [])
 
 
 def test_state_that_cannot_be_divided_is_refused_and_stays(spark: SparkSession, tmp_path: Path) -> None:
-    case = dense(SEED)
     text = "SELECT * FROM RSTREAM(SELECT COUNT(*) AS n FROM S WINDOW(RANGE 6) GROUP BY a) EVERY 3"
-    plans = {"q": planned(text, case.catalog)}
-    rows = [(a, 1, "x", t) for t in range(12) for a in range(3)]
-    started(spark, tmp_path, case, plans, 2).graph.advance({"S": rows[:18]})
-    again = started(spark, tmp_path, case, plans, 3)
+    streams = only([(a, 1, t) for t in range(12) for a in range(3)])
+    cases, rows = {"q": asked(streams, text)}, streams.delivered()["S"]
+    started(spark, tmp_path, cases, 2).graph.advance({"S": rows[:18]})
+    again = started(spark, tmp_path, cases, 3)
     before = again.graph.ledger.latest
     with pytest.raises(Diagnostic, match="cannot be moved from 2 to 3 partitions") as refused:
         again.graph.advance({"S": rows[18:]})
     assert refused.value.condition == "STATE_NOT_DIVISIBLE"
     assert again.graph.ledger.latest == before == Ledger(again.graph.storage).latest
-    back = started(spark, tmp_path, case, plans, 2)
+    back = started(spark, tmp_path, cases, 2)
     back.graph.advance({"S": rows[18:]})
     back.graph.finish()
-    reference = judge(case, {"S": rows, "R": []})
-    found = difference(reference, plans["q"], signed_rows(back.result("q"), plans["q"].schema))
+    found = compared(cases["q"], back.result("q"))
     assert found is None, found
 
 
 @pytest.mark.parametrize("gone", ["first", "second"])
 def test_a_dropped_query_does_not_move_the_others(spark: SparkSession, tmp_path: Path, gone: str) -> None:
     """Rows without a key go to one partition: the one in which the state is, whatever other queries there are."""
-    case = dense(SEED)
-    total = planned("SELECT COUNT(*), SUM(b) FROM S WINDOW(RANGE UNBOUNDED)", case.catalog)
-    run = started(spark, tmp_path, case, {"first": total, "second": total, "third": total}, 2)
-    rows = [(1, b, "x", b) for b in range(10)]
+    streams = only([(1, b, b) for b in range(10)])
+    total, rows = (
+        asked(streams, "SELECT COUNT(*), SUM(b) FROM S WINDOW(RANGE UNBOUNDED)"),
+        streams.delivered()["S"],
+    )
+    run = started(spark, tmp_path, {"first": total, "second": total, "third": total}, 2)
     run.graph.advance({"S": rows[:5]})
     run.drop(gone)
     run.graph.advance({"S": rows[5:]})
     run.graph.finish()
-    reference = judge(case, {"S": rows, "R": []})
     for name in {"first", "second", "third"} - {gone}:
-        found = difference(reference, total, signed_rows(run.result(name), total.schema))
+        found = compared(total, run.result(name))
         assert found is None, f"{name}: {found}"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.fuzz.kernel_runs import difference
+from tests.fuzz.players import difference
 from tidegate.errors import Diagnostic
 from tidegate.reference.snapshots import Arrivals, Reference
 from tidegate.runtime.verification import signed_rows

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.fuzz.kernel_runs import difference
+from tests.fuzz.players import difference
 from tests.language.world import World
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition

@@ -11,11 +11,12 @@ from tests.kernels.conftest import boundaries as epochs
 from tidegate.algebra import operators as op
 from tidegate.algebra.modify import Clock, Modify, Restrict, Sync
 from tidegate.kernels.modify import ModifyKernel, anomalies_of
-from tidegate.physical.lowering import compile_plan, settled
+from tidegate.physical.lowering import compile_plan
 from tidegate.reference.snapshots import Arrivals, Reference
 from tidegate.reference.synchronization import anomalies
 from tidegate.time import MAX
 from tidegate.types import BIGINT, INT, STRING, Field
+from tidegate.worker.segments import settled
 
 TOOLS = Toolbox()
 SCHEMA = (Field("k", STRING), Field("v", INT), Field("op", STRING), Field("t", BIGINT, False, hidden=True))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from math import gcd
 
@@ -324,10 +325,9 @@ def _uncast(expression: exp.Expression) -> exp.Expression:
 def _filtered(classes: Classes, part: exp.Expression) -> Classes:
     if not classes:
         return classes
-    if not classes[0].timestamps:
-        arithmetic = _classes(part)
-        if arithmetic is not None:
-            return _met(classes, arithmetic)
+    arithmetic = _classes(part)
+    if arithmetic is not None:
+        return _met(classes, arithmetic)
     return tuple(replace(c, predicates=(*c.predicates, part)) for c in classes)
 
 
@@ -401,6 +401,9 @@ def _integer(expression: exp.Expression) -> int | None:
         return None if value is None else -value
     if isinstance(expression, exp.Literal) and not expression.is_string and expression.this.isdigit():
         return int(expression.this)
+    if isinstance(expression, exp.Cast) and isinstance(expression.this, exp.Literal):
+        moment = compile_scalar(expression, (), {})(())
+        return time.to_ticks(moment) if isinstance(moment, datetime) else None
     return None
 
 

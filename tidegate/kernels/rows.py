@@ -212,17 +212,6 @@ def replace_latest(rows: Frame, delta: Frame, keys: Sequence[str]) -> Frame:
     return joined(pl.concat([rows.filter(~near), kept]), fresh)
 
 
-def restore(layout: Layout, log: Sequence[Frame], upto: int) -> Frame:
-    """The table that a log, in order of its epochs, stands for at `upto`."""
-    rows = pl.concat(list(log))
-    if layout.latest_by:
-        # An epoch logs a key at most once, so the last of equal keys is the latest.
-        keys = list(layout.latest_by)
-        latest = rows.unique(subset=keys, keep="last", maintain_order=True)
-        return latest.filter(pl.col("n") != 0)
-    return consolidate(expire(rows, upto))
-
-
 def expire(rows: Frame, upto: int) -> Frame:
     """Without the rows that can no longer matter once `upto` is reached."""
     return rows.filter(pl.col("te") > upto) if "te" in rows.columns else rows

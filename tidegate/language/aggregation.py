@@ -98,7 +98,7 @@ def read_call(node: exp.Expression, user: Mapping[str, AggregateFunction]) -> Ca
         where = (
             condition if where is None else exp.And(this=exp.paren(where), expression=exp.paren(condition))
         )
-        return Call("COUNT", (), False, where)
+        return Call("COUNT", (condition,) if distinct else (), distinct, where)
     if name == "COUNT" and not distinct and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
         arguments = []
     parameter: float | int | None = None

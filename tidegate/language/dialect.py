@@ -56,6 +56,9 @@ CLAUSES = (
 )
 
 
+_TWO_ARGUMENTS = ("QUANTILE", "ARG_MIN", "ARG_MAX", "MIN_BY", "MAX_BY")
+
+
 class _SyntaxError(ParseError):
     """A parse error that knows the offsets of the token it stopped at (backtracking may still catch it)."""
 
@@ -72,9 +75,26 @@ class _Tokenizer(Spark.Tokenizer):
     }
 
 
+def _distinct_first(build: Callable[..., Any]) -> Callable[..., Any]:
+    """DISTINCT before two arguments is said of the first; sqlglot would take both for one."""
+
+    def built(arguments: list[exp.Expression]) -> Any:
+        only = arguments[0] if len(arguments) == 1 else None
+        if not isinstance(only, exp.Distinct):
+            return build(arguments)
+        first, *others = only.expressions
+        return build([exp.Distinct(expressions=[first]), *others])
+
+    return built
+
+
 class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
     JOINS_HAVE_EQUAL_PRECEDENCE = False  # a comma binds weaker than JOIN, as in Spark's own grammar
     OPERATION_MODIFIERS: ClassVar[set[str]] = {"STREAMED", "COMPLETE"}
+    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
+        **Spark.Parser.FUNCTIONS,
+        **{name: _distinct_first(Spark.Parser.FUNCTIONS[name]) for name in _TWO_ARGUMENTS},
+    }
     STATEMENT_PARSERS: ClassVar[dict[TokenType, Callable[[Any], Any]]] = {
         **Spark.Parser.STATEMENT_PARSERS,
         TokenType.CREATE: lambda self: self._parse_create_statement(),

@@ -126,8 +126,9 @@ def synchronized(
 
 
 def mentions_now(condition: exp.Expression, scope: Scope) -> bool:
-    """Whether a condition reads the current instant."""
-    return any(_is_now(node, scope) for node in condition.walk() if isinstance(node, exp.Expression))
+    """Whether a condition reads the current instant itself; a nested query's conditions are its own."""
+    nodes = condition.walk(prune=lambda node: isinstance(node, exp.Query))
+    return any(_is_now(node, scope) for node in nodes if isinstance(node, exp.Expression))
 
 
 def _is_now(node: exp.Expression, scope: Scope) -> bool:

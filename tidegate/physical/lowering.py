@@ -29,8 +29,6 @@ from tidegate.kernels.rows import (
     Layout,
     State,
     empty_chunk,
-    restore,
-    table,
 )
 from tidegate.kernels.rowwise import (
     ColumnsKernel,
@@ -110,18 +108,6 @@ class Program:
     def initial(self) -> dict[str, State]:
         """The states before any row; operators without state are left out."""
         return {o.id: o.kernel.initial() for o in self.operators if o.kernel.layout}
-
-    def restore(self, logs: Mapping[str, Mapping[str, Sequence[Frame]]], upto: int) -> dict[str, State]:
-        """The states that the logs of all epochs before `upto` stand for."""
-        states = self.initial()
-        for id_, layouts in self.layouts.items():
-            tables = dict(states[id_])
-            for name, layout in layouts.items():
-                log = logs.get(id_, {}).get(name, ())
-                if log:
-                    tables[name] = table(restore(layout, log, upto))
-            states[id_] = tables
-        return states
 
     def step_all(
         self, states: States, chunks: Mapping[str, Frame], upto: int
@@ -459,13 +445,3 @@ def run(
         chunks.append(out)
         since = upto
     return pl.concat(chunks)
-
-
-def deltas(states: States) -> dict[str, dict[str, Frame]]:
-    """What a step appended to the logs, by step and table."""
-    return {id_: {name: t.delta for name, t in state.items()} for id_, state in states.items()}
-
-
-def settled(states: States) -> dict[str, State]:
-    """The states without their deltas, as the next epoch finds them."""
-    return {id_: {name: t.settled for name, t in s.items()} for id_, s in states.items()}

@@ -32,6 +32,8 @@ from tidegate.types import Row, Value
 if TYPE_CHECKING:
     from tidegate.reference.snapshots import Arrivals, Reference
 
+_LONG_AGO, _FAR_AWAY = (time.to_ticks(datetime(year, 1, 1)) for year in (2, 9998))
+
 LIMIT = 100_000
 """How many candidates are tried to find a point."""
 
@@ -195,7 +197,8 @@ def _ticks(value: Value) -> int:
 
 
 def _moment(t: int, timestamps: bool) -> Value:
-    return time.to_datetime(t) if timestamps else t
+    """The instant as a value; those before and after all dates, where tables begin and end, as a date far away."""
+    return time.to_datetime(min(max(t, _LONG_AGO), _FAR_AWAY)) if timestamps else t
 
 
 MEANINGS: dict[type[op.Node], Callable[..., Bag]] = {
