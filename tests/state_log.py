@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.kernels.rows import Kernel, State
-from tidegate.physical.lowering import Program, Step
+from tidegate.physical.flow import Bound, Rows
+from tidegate.physical.lowering import Operator, Program
 from tidegate.worker import segments
 from tidegate.worker.segments import States
 
@@ -37,7 +38,9 @@ class KernelLog:
     kernel: Kernel
 
     def __post_init__(self) -> None:
-        self._log = StateLog(Program((), (Step("kernel", self.kernel, ()),), (), ()))
+        rows = Rows("changes", Bound.NOTHING)
+        operator = Operator("kernel", self.kernel, (), "", "", rows, Bound.NOTHING)
+        self._log = StateLog(Program((), (operator,), ()))
 
     def append(self, state: State) -> None:
         self._log.append({"kernel": state})

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from tests.fuzz.kernel_runs import play
 from tests.fuzz.partition_runs import Partitioned
+from tests.fuzz.players import play
 from tests.syncsql.world import World
 from tidegate.errors import Diagnostic
 from tidegate.optimizer.driver import optimize

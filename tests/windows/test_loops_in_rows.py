@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from tests.fuzz.kernel_runs import frames, play
 from tests.fuzz.partition_runs import Partitioned
+from tests.fuzz.players import frames, play
 from tidegate.errors import Diagnostic
 from tidegate.language.binder import bind
 from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition

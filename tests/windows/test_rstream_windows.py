@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.fuzz.kernel_runs import frames, play
+from tests.fuzz.players import frames, play
 from tidegate.language.binder import bind
 from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition
 from tidegate.language.dialect import parse

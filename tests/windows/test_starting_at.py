@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.fuzz.kernel_runs import frames, play
 from tests.fuzz.partition_runs import Partitioned
+from tests.fuzz.players import frames, play
 from tidegate.algebra import operators as op
 from tidegate.algebra.printing import tree
 from tidegate.errors import Diagnostic
