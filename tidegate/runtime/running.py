@@ -19,6 +19,7 @@ from tidegate.algebra.properties import properties
 from tidegate.connectors.sinks import Sink
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
+from tidegate.runtime.advice import warn
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.graph import Joining
 from tidegate.runtime.live import LiveRun
@@ -109,7 +110,7 @@ class Running:
             )
             _check_pace(run, asked)
             joining = Joining(asked.definitions, asked.functions, asked.data, asked.key)
-            run.add(asked.name, asked.plan, asked.sinks, joining)
+            warn(run.add(asked.name, asked.plan, asked.sinks, joining).physical, asked.text)
             if known is None and begin:
                 run.begin()
             self._runs = {**self._runs, asked.kind: run}

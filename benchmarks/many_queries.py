@@ -1,0 +1,63 @@
+"""Many different live queries in one graph: how long it takes to start them, what an epoch costs, how many files it writes.
+
+    python benchmarks/many_queries.py 1 10 100 1000
+
+Each query counts the rows of a key in a window of its own size, so no two of them are the same. An epoch brings 1,000 rows.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+import tidegate
+
+EPOCHS = 8
+ROWS = 1000
+
+
+def measured(count: int) -> str:
+    with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
+        session = tidegate.connect(state=folder)
+        session.stream("S", [{"k": 0, "v": 0, "t": 0}], ordered_by="t")
+        begun = time.perf_counter()
+        texts = {
+            f"q{i}": f"SELECT k, COUNT(*) AS n FROM S WINDOW(RANGE {10 + i}) GROUP BY k" for i in range(count)
+        }
+        queries = {name: session.query(text) for name, text in texts.items()}
+        definitions = queries["q0"].definitions
+        run = session.engine.start(
+            {name: q.plan for name, q in queries.items()}, definitions, graph="bench", begin=False
+        )
+        started = time.perf_counter() - begun
+        dice = random.Random(1)
+        seconds, files = [], []
+        for epoch in range(EPOCHS):
+            rows = [
+                (dice.randrange(50), dice.randrange(1000), epoch * 10 + dice.randrange(10))
+                for _ in range(ROWS)
+            ]
+            before = _files(folder)
+            begun = time.perf_counter()
+            run.graph.advance({"S": rows})
+            seconds.append(time.perf_counter() - begun)
+            files.append(len(_files(folder) - before))
+        size = sum(f.stat().st_size for f in Path(folder).rglob("*") if f.is_file()) / 1e6
+        return (
+            f"{count:5} queries: started in {started:6.2f} s, first epoch {seconds[0]:6.2f} s, "
+            f"then {median(seconds[2:]):6.2f} s; {median(files[2:]):.0f} new files per epoch, {size:.1f} MB in all"
+        )
+
+
+def _files(folder: str) -> set[str]:
+    """Files of state and answers."""
+    return {str(f) for f in Path(folder).rglob("*") if f.is_file() and {"state", "results"} & set(f.parts)}
+
+
+if __name__ == "__main__":
+    for argument in sys.argv[1:] or ["1", "10", "100", "1000"]:
+        print(measured(int(argument)), flush=True)
