@@ -9,7 +9,7 @@ import pytest
 from tests.language.world import World
 from tidegate.errors import Diagnostic
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
-from tidegate.types import DOUBLE, INT, Row, Value
+from tidegate.types import BIGINT, DOUBLE, INT, STRING, Row, Value
 
 STREAMS = """
 CREATE STREAM S(a INT, b INT, t BIGINT) SOURCE memory('S') ORDERED BY t;
@@ -286,6 +286,25 @@ def test_user_defined_aggregates_merge_as_often_as_a_row_is_valid() -> None:
     there = world().function(GEOMETRIC).arrive("S", [(1, 1, 2), (1, 1, 8), (1, 2, 3), (1, 2, 3)])
     assert rows(there, "SELECT a, geo(b) FROM S GROUP BY a", 1) == [(1, 4.0), (2, 3.0)]
     assert rows(there, "SELECT GEO(DISTINCT b) FROM S WHERE a = 2", 1) == [(3.0,)]
+
+
+def test_user_defined_aggregates_merge_elements_one_by_one() -> None:
+    """PIPES section 7.5.2, example 13: a count is init = 1, merge(c, e) = c + 1, whatever the elements are."""
+    count = AggregateFunction("many", lambda e: 1, lambda c, e: c + 1, lambda c: c, BIGINT, 1)
+    there = world().function(count).arrive("S", [(1, 1, 20), (1, 1, 30), (1, 1, None), (2, 1, 30)])
+    assert there.answers("SELECT many(b) FROM S WINDOW(RANGE 2) x", range(5)) == {
+        1: [(3,)],
+        2: [(4,)],
+        3: [(1,)],
+    }
+
+
+def test_user_defined_aggregates_merge_in_ascending_order() -> None:
+    text = AggregateFunction(
+        "joined", lambda a, b: f"{a}{b}", lambda p, a, b: f"{p} {a}{b}", lambda p: p, STRING, 2
+    )
+    there = world().function(text).arrive("S", [(1, 2, 5), (1, 1, 7), (1, 2, None), (1, 1, 7), (1, 1, 6)])
+    assert rows(there, "SELECT joined(a, b) FROM S", 1) == [("16 17 17 2None 25",)]
 
 
 def test_a_failing_aggregate_is_named() -> None:

@@ -158,7 +158,8 @@ class LiveRun:
                 d.name: self._encoded(d, joining.data[d.name]) for d in fresh if self._is_new(d, joining.data)
             }
             for definition in fresh:
-                self._source(definition)
+                if definition.source.function != "memory":
+                    self._source(definition)
             query = self.graph.add(name, plan, sinks, joining)
             runs = self._stream is not None
             try:
