@@ -400,10 +400,11 @@ def test_texts_have_a_limit(sql: str) -> None:
 
 
 def test_a_text_of_the_greatest_length_is_made() -> None:
-    (text,) = Scalar(sqlglot.parse_one("REPEAT(c0, c1)"), (Field("a", STRING), Field("n", INT)), STRING)(
-        frame_of([("x", LONGEST_TEXT)], (Field("a", STRING), Field("n", INT)))
-    )
-    assert len(text) == LONGEST_TEXT
+    schema = (Field("a", STRING), Field("n", INT))
+    repeat = Scalar(sqlglot.parse_one("REPEAT(c0, c1)"), schema, STRING)
+    for text, times in (("x", LONGEST_TEXT), ("", 2**31 - 1), ("xy", 1_000), ("xy", 1_001), ("xy", -1)):
+        (made,) = repeat(frame_of([(text, times)], schema))
+        assert made == text * times
 
 
 @pytest.mark.parametrize(
