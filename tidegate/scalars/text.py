@@ -169,7 +169,8 @@ def _initcap(text: str) -> str:
     >>> _initcap("hELLO wORLD-x")
     'Hello World-x'
     """
-    return " ".join(word[:1].title() + word[1:].lower() if word else "" for word in text.split(" "))
+    # What a letter becomes may depend on those before it.
+    return " ".join(w[:1].title() + w.lower()[len(w[:1].lower()) :] for w in text.split(" "))
 
 
 def _translation(source: str, target: str) -> dict[str, str]:
