@@ -341,7 +341,9 @@ def test_forms_in_one_another_give_what_the_rows_give(sql: str, rows: list[Row])
     agree(expression, GROWN, [rows])
 
 
-ATOMS = r"a b é \. \d \w \W . [a-c] [^ab] [.\]] (a) (b|c) (?:ab) (a?) _ - \( $ \b (?i) (?=a) \1".split()
+ATOMS = (
+    r"a b é \. \d \w \W . [a-c] [^ab] [.\]] (a) (b|c) (b|^) ^ (?:ab) (a?) _ - \( $ \b (?i) (?=a) \1".split()
+)
 REPEATED = ["", "", "*", "+", "?", "{2}", "{1,2}", "*?", "++"]
 PATTERNS = st.lists(
     st.tuples(st.sampled_from(ATOMS), st.sampled_from(REPEATED)).map("".join), min_size=1, max_size=4
@@ -369,6 +371,12 @@ def test_patterns_mean_the_same_in_columns(pattern: str, anchored: bool, replace
 def test_letters_change_in_columns_as_in_rows(sql: str) -> None:
     schema = (Field("x", STRING),)
     agree(bound(sql, schema), schema, [[(word,) for word in WORDS], [("ΑΣ",), ("σas",)]])
+
+
+@pytest.mark.parametrize("sql", [f"x RLIKE '{'[^a]{999}' * 50}'", "x RLIKE '(a'"])
+def test_a_pattern_too_large_for_polars_goes_row_by_row(sql: str) -> None:
+    schema = (Field("x", STRING),)
+    assert translate(bound(sql, schema), schema) is None
 
 
 # ------------------------------------------------------------------------------------------- limits
@@ -400,10 +408,11 @@ def test_texts_have_a_limit(sql: str) -> None:
 
 
 def test_a_text_of_the_greatest_length_is_made() -> None:
-    (text,) = Scalar(sqlglot.parse_one("REPEAT(c0, c1)"), (Field("a", STRING), Field("n", INT)), STRING)(
-        frame_of([("x", LONGEST_TEXT)], (Field("a", STRING), Field("n", INT)))
-    )
-    assert len(text) == LONGEST_TEXT
+    schema = (Field("a", STRING), Field("n", INT))
+    repeat = Scalar(sqlglot.parse_one("REPEAT(c0, c1)"), schema, STRING)
+    for text, times in (("x", LONGEST_TEXT), ("", 2**31 - 1), ("xy", 1_000), ("xy", 1_001), ("xy", -1)):
+        (made,) = repeat(frame_of([(text, times)], schema))
+        assert made == text * times
 
 
 @pytest.mark.parametrize(

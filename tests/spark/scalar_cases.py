@@ -386,7 +386,7 @@ TEXTS = Group(
         REGEXP_REPLACE(x, '[0-9]+', '#')
         REGEXP_REPLACE(x, '(l+)(.)', '$2-$1$$')
         REGEXP_REPLACE(x, '(l+)(.)', '$2-$1')
-        REGEXP_REPLACE(x, '[a-z]*', '.')
+        REGEXP_REPLACE(y, '[a-z]*', '.')
         x RLIKE '^[A-Z][a-z]*'
         x RLIKE 'a.b'
         x LIKE '%\\_y\\%%'
@@ -603,6 +603,9 @@ DATES = Group(
         DATE_FORMAT(a, 'E, d MMM yy')
         DATE_FORMAT(ts, "h:mm a")
         DATE_FORMAT(ts, "EEEE EEE E MMMM MMM M D DDD d y yy H hh m s SSSSSS '%'")
+        DATE_FORMAT(ts, "yyyy'T'HH'%''x'")
+        DATE_FORMAT(ts, 'yyyy\\'T\\'')
+        TO_TIMESTAMP(w, "yyyy-MM-dd'T'HH:mm:ss'Z'")
         ADD_MONTHS(a, 13)
         ADD_MONTHS(a, -1)
         DATE_TRUNC('DAY', a)

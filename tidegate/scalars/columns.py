@@ -29,6 +29,7 @@ _SIMPLE: dict[str, pl.DataType] = {
     "TIMESTAMP": pl.Datetime("us", "UTC"),
     "TIMESTAMP_NTZ": pl.Datetime("us"),
     "INTERVAL": pl.Duration("us"),
+    "INTERVAL YEAR TO MONTH": pl.Int32(),
 }
 
 
@@ -93,10 +94,7 @@ def literal(value: Value, type_: Type) -> Column:
     """A constant beside columns."""
     if type_.params and type_.name != "DECIMAL":
         return Column(pl.lit(column_from_values("value", [value], type_)).first(), type_)
-    return Column(pl.lit(value, dtype=_SIMPLE["INT"] if type_.name not in _KNOWN else dtype(type_)), type_)
-
-
-_KNOWN = {*_SIMPLE, "DECIMAL"}
+    return Column(pl.lit(value, dtype=dtype(type_)), type_)
 
 
 # ------------------------------------------------------------------------------------------ errors

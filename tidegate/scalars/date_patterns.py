@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import polars as pl
-from sqlglot import exp
+from sqlglot import exp, parse_one
 from sqlglot.dialects.dialect import Dialect
 
 from tidegate.errors import Diagnostic, unsupported
@@ -125,7 +125,7 @@ def time_pattern(node: exp.Expression) -> str | None:
     if not isinstance(format, exp.Literal) or not format.is_string:
         return None
     written = Dialect.get_or_raise("spark").generator().format_time(node)
-    return written[1:-1].replace("''", "'") if written else None
+    return parse_one(written, dialect="spark").name if written else None
 
 
 _SECOND, _MINUTE, _HOUR, _DAY = (UNITS[unit] for unit in ("SECOND", "MINUTE", "HOUR", "DAY"))

@@ -161,10 +161,10 @@ def _expanded(match: re.Match[str], template: str) -> str:
 
 
 _SAFE = re.compile(
-    r"""(?:\^)?(?:                           # the beginning of the text
+    r"""(?:
     [A-Za-z0-9 _\-,:;=&/@\#%!<>"'~`]         # characters that stand for themselves
     | \\[.^$|?*+(){}\[\]\\/\-]              # and those that are escaped to do so
-    | \\[dDwW] | \. | \|
+    | \\[dDwW] | \. | \| | \^               # the beginning is that of the whole text
     | \[\^?(?:[A-Za-z0-9 _,:;=/@\#%!<>"'.*+?(){}|$] | &(?!&) | \\[\]\\.\-/] | [a-z]-[a-z] | [A-Z]-[A-Z] | [0-9]-[0-9])+\]
     | \((?:\?:)? | \)(?![*+{])
     | (?<=[^(|^])(?:[*+?]|\{[0-9]{1,3}(?:,[0-9]{0,3})?\})\??(?![*+?{])
@@ -190,7 +190,18 @@ def polars_regex(pattern: str) -> str | None:
         java_regex(pattern)
     except Diagnostic:
         return None
-    return "".join(_CLASSES.get(part, part) for part in _PART.findall(pattern))
+    regex = "".join(_CLASSES.get(part, part) for part in _PART.findall(pattern))
+    return regex if _compiles(regex) else None
+
+
+@lru_cache(maxsize=1024)
+def _compiles(regex: str) -> bool:
+    """Whether Polars takes the pattern, which may be too large for it."""
+    try:
+        pl.select(pl.lit("").str.contains(regex))
+    except pl.exceptions.PolarsError:
+        return False
+    return True
 
 
 def polars_replacement(replacement: str, groups: int) -> str | None:
@@ -251,8 +262,10 @@ def _like_form(node: Resolved, args: Sequence[Column]) -> Column | None:
     value = text.value.str.to_lowercase() if lowers else text.value
     foreign = has_other_letters(text.value).fill_null(False) if lowers else None
     # What Python escapes (punctuation, blanks, line ends), Polars escapes alike.
-    found = value.str.contains(f"(?s)\\A(?:{regex})\\z")
-    return Column(found, BOOLEAN, either_error(text.error, foreign))
+    whole = f"(?s)\\A(?:{regex})\\z"
+    if not _compiles(whole):
+        return None
+    return Column(value.str.contains(whole), BOOLEAN, either_error(text.error, foreign))
 
 
 def _regex_form(apply: Callable[..., pl.Expr | None], fails: Callable[..., pl.Expr] | None = None) -> Form:

@@ -169,7 +169,8 @@ def _initcap(text: str) -> str:
     >>> _initcap("hELLO wORLD-x")
     'Hello World-x'
     """
-    return " ".join(word[:1].title() + word[1:].lower() if word else "" for word in text.split(" "))
+    # What a letter becomes may depend on those before it.
+    return " ".join(w[:1].title() + w.lower()[len(w[:1].lower()) :] for w in text.split(" "))
 
 
 def _translation(source: str, target: str) -> dict[str, str]:
@@ -301,14 +302,17 @@ def _substring_index_form(text: pl.Expr, delimiter: str, count: int) -> pl.Expr 
     return (parts.list.head(count) if count > 0 else parts.list.tail(-count)).list.join(delimiter)
 
 
-def _repeats_too_long(text: pl.Expr, times: pl.Expr) -> pl.Expr:
-    return text.str.len_bytes().cast(pl.Int64) * times > LONGEST_TEXT
+_FEW = 1_000
+"""A text that is repeated more often is not worth a list of so many parts."""
 
 
 def _repeat_form(text: pl.Expr, times: pl.Expr) -> pl.Expr:
-    fits = times.is_not_null() & ~_repeats_too_long(text, times)
-    count = pl.when(fits).then(pl.max_horizontal(times, 0)).otherwise(0)
+    count = pl.when(times.is_between(1, _FEW)).then(times).otherwise(0)
     return pl.when(text.is_not_null() & times.is_not_null()).then(text.repeat_by(count).list.join(""))
+
+
+def _repeats_often(text: pl.Expr, times: pl.Expr) -> pl.Expr:
+    return (times > _FEW) | (text.str.len_bytes() > LONGEST_TEXT // _FEW)
 
 
 def _pad_form(on_left: bool) -> Form:
@@ -409,7 +413,7 @@ ENTRIES = (
     entry("LPAD", {exp.Pad: _read_pad}, "", (2, 3), of_text(INT, STRING), _padded(True), _pad_form(True)),
     entry("RPAD", {}, "", (2, 3), of_text(INT, STRING), _padded(False), _pad_form(False)),
     entry("REPEAT SPACE", {exp.Repeat: "this times", exp.Space: _read_space}, "", (2, 2), of_text(INT),
-        _repeat, form(_repeat_form, "STRING", "INT", fails=_repeats_too_long)),
+        _repeat, form(_repeat_form, "STRING", "INT", fails=_repeats_often)),
     entry("ASCII", exp.Ascii, "this", (1, 1), typed(INT, STRING), lambda text: ord(text[0]) if text else 0,
         by_row="Polars has no such function"),
     entry("MD5", exp.MD5, "this", (1, 1), _digest_rule(), lambda v: hashlib.md5(v).hexdigest(),
