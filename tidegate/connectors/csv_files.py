@@ -98,7 +98,8 @@ class CsvFiles(FileSource):
         quoted = [f for f in local_files(path) if _has_quotes(f, settings)]
         several = "true" if quoted or "://" in path else "false"
         # Where nobody has looked at a first line, Spark does, and refuses another one than the declared.
-        more = {"multiLine": several, "enforceSchema": str(bool(local_files(path))).lower()}
+        looked = bool(local_files(path)) and not any(f.endswith(_CLOSED) for f in local_files(path))
+        more = {"multiLine": several, "enforceSchema": str(looked).lower()}
         layouts = self._layouts(definition, path)
         parts = []
         for layout, files in layouts.items():
