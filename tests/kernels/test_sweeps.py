@@ -15,7 +15,7 @@ from tidegate.kernels.sweep_groups import group_rows
 from tidegate.kernels.sweep_ranks import Order, _dense_ranks, rank_rows
 from tidegate.physical.lowering import compile_plan
 from tidegate.time import MAX
-from tidegate.types import DOUBLE, INT, STRING, Field, Type, array
+from tidegate.types import DOUBLE, INT, STRING, Field, Type, array, normalize
 
 FEW = max(6, settings().max_examples // 4)
 """Per combination: there are many, and the fuzz profile wants more."""
@@ -122,6 +122,6 @@ def test_groups_of_several_columns_are_numbered_in_order_of_appearance(rows):
     frame = pl.DataFrame(rows, schema={"a": pl.Int64, "b": pl.String, "c": pl.Float64}, orient="row")
     found = group_rows(frame, frame.columns)
     numbers = {}
-    assert found.codes.tolist() == [numbers.setdefault(repr(r), len(numbers)) for r in rows]
+    assert found.codes.tolist() == [numbers.setdefault(repr(normalize(r)), len(numbers)) for r in rows]
     assert [repr(r) for r in found.keys.rows()] == list(numbers)
     assert found.locate(frame).tolist() == found.codes.tolist()

@@ -59,7 +59,7 @@ def literal(instant: int, type_: Type) -> exp.Expression:
     """An instant as an expression of a type of time.
 
     >>> from tidegate.types import BIGINT, TIMESTAMP
-    >>> literal(-3, BIGINT).sql(), literal(1, TIMESTAMP).sql()
+    >>> literal(-3, BIGINT).sql(), literal(1, TIMESTAMP).sql(dialect="spark")
     ("CAST('-3' AS BIGINT)", "CAST('1970-01-01 00:00:00.000001' AS TIMESTAMP)")
     """
     text = (

@@ -57,7 +57,7 @@ class Groups:
         """The code of each row's group, -1 where that group is not among these."""
         if rows.is_empty():
             return np.empty(0, np.int32)
-        keys = _comparable(rows.select(self.keys.columns))
+        keys = _comparable(normalized(rows.select(self.keys.columns)))
         if self.slots is not None and self.slot_codes is not None:
             values, nulls = integers(keys.to_series())
             found: Ids = _probe(self.slots, self.slot_codes, self.low, self.null_code, values, nulls)
@@ -67,16 +67,15 @@ class Groups:
 
 def group_rows(rows: Frame, names: Sequence[str]) -> Groups:
     """Number the groups of the rows by the named columns, of which there is at least one."""
-    keys = _comparable(rows.select(names))
+    named = normalized(rows.select(names))
+    keys = _comparable(named)
     if len(names) == 1 and holds_integer(keys.dtypes[0]):
         values, nulls = integers(keys.to_series())
         low, span = _table(values)
         codes, firsts, slots, slot_codes, null_code = _number(values, nulls, low, span)
-        return Groups(
-            gather(rows.select(names), firsts), codes, keys.clear(), slots, slot_codes, low, null_code
-        )
+        return Groups(gather(named, firsts), codes, keys.clear(), slots, slot_codes, low, null_code)
     codes, firsts = _numbered(keys)
-    return Groups(gather(rows.select(names), firsts), codes, gather(keys, firsts))
+    return Groups(gather(named, firsts), codes, gather(keys, firsts))
 
 
 def _numbered(keys: Frame) -> tuple[Ids, Ids]:
@@ -139,9 +138,8 @@ def _codes_by(keys: Frame, numbered: Frame) -> Ids:
 
 
 def _comparable(keys: Frame) -> Frame:
-    """Floats by the bits of their one representative: an integer is numbered fastest."""
+    """Normalized floats by their bits: an integer is numbered fastest."""
     floats = [c for c, t in keys.schema.items() if t.is_float()]
-    keys = normalized(keys) if floats else keys
     return keys.with_columns(
         pl.when(keys[c].is_not_null())
         .then(pl.Series(keys[c].cast(pl.Float64).fill_null(0.0).to_numpy().view(np.int64)))
