@@ -7,6 +7,7 @@ What stands in FROM comes from `relations`, what is computed from `kinds`. A que
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -96,6 +97,8 @@ class Item:
     alias: str
     columns: list[Column]
     ends: bool = False
+    base: bool = False
+    """Whether it is a stream whose own rows have a TS, so that FIRST and LAST know which is first."""
 
     def named(self, kind: str) -> list[str]:
         return [f"{self.alias}.{n}" for n, k in self.columns if k == kind]
@@ -208,7 +211,9 @@ class Generator:
         found = made or self.relations.leaf()
         self.leaves.append(found)
         alias = self.alias()
-        return Item(f"§{len(self.leaves) - 1}§ {alias}", alias, list(found.columns), found.ends)
+        return Item(
+            f"§{len(self.leaves) - 1}§ {alias}", alias, list(found.columns), found.ends, found.text != "Again"
+        )
 
     def item(self, depth: int) -> Item:
         if depth < 2 or self.chance(0.65):
@@ -226,16 +231,28 @@ class Generator:
         elif form == "changes":
             said_ = both(f"{self.dice.choice(('ISTREAM', 'DSTREAM'))}({text})", None)
             ends = True
-        elif form == "sync":
+        elif form == "sync" and self.changes(text):
             points, _ = self.relations.points(0)
             said_ += both(f" SYNC BY ({points})", None)
             ends = False
         elif form == "window" and ends and self.mode != IN_BATCHES:
-            window = self.relations._over_derived()
+            window = self.relations.over_derived()
             grain = f" GRANULARITY {words.span(1)}" if words.seconds else ""
             said_ += both(f" WINDOW({window.text}{grain})", None)
             ends = window.ends
         return Item(f"{said_} {alias}", alias, columns, ends)
+
+    def changes(self, text: str) -> bool:
+        """Whether a query reads anything but tables."""
+        views = dict(self.views)
+        for mark in re.findall(r"§(\w+)§", text):
+            if (
+                self.changes(views[mark])
+                if mark in views
+                else mark.isdigit() and self.leaves[int(mark)].text != "T"
+            ):
+                return True
+        return False
 
     def from_(self, depth: int) -> tuple[list[Item], str]:
         items = [self.item(depth)]
@@ -389,7 +406,13 @@ class Generator:
 
     def aggregate(self, items: list[Item], forms: list[AggregateForm]) -> Column:
         by_time = [f for f in BY_TIME if any(f.result == g.result for g in forms)]
-        if by_time and FIRST_LAST not in PENDING and len(items) == 1 and items[0].times and self.chance(0.15):
+        if (
+            by_time
+            and FIRST_LAST not in PENDING
+            and [i.base for i in items] == [True]
+            and items[0].times
+            and self.chance(0.15)
+        ):
             forms = by_time
         there = {k for i in items for _, k in i.columns}
         fitting = [f for f in forms if there.issuperset(f.arguments)]

@@ -274,7 +274,7 @@ class Relations:
         """A window over a derived stream: its rows at every instant, simultaneous ones in the order of all columns."""
         base = self.changes() if self.mode == IN_BATCHES else self._ending()
         columns, places = self._some(base)
-        window = self._over_derived()
+        window = self.over_derived()
         whole = self.dice.choice((1, 1, 2)) if window.over_derived and self.mode == INTEGERS else 1
 
         def instants(play: Play, tick: int) -> list[int]:
@@ -298,7 +298,7 @@ class Relations:
         query = f"(SELECT {', '.join(n for n, _ in columns)} FROM {base.text}) WINDOW({text})"
         return Leaf(query, columns, meaning, window.ends)
 
-    def _over_derived(self) -> Clause:
+    def over_derived(self) -> Clause:
         names = ("range", "range slide", "rows", "rows slide", "rows every time", "range every rows")
         if self.mode == TIMESTAMPS:
             return clause(self.dice, self.words, names)

@@ -35,7 +35,7 @@ QUERIES = {
     "join and group": "SELECT y.c, COUNT(*) FROM S WINDOW(RANGE 6) x JOIN R WINDOW(RANGE 4) y ON x.a = y.a GROUP BY y.c",
     "left": "SELECT x.s, x.a, y.c FROM S WINDOW(RANGE 6) x LEFT JOIN R WINDOW(RANGE 4) y ON x.a = y.a",
     "full": "SELECT x.s, x.a, y.c FROM S WINDOW(RANGE 6) x FULL JOIN R WINDOW(RANGE 4) y ON x.a = y.a AND x.b < y.c",
-    "without equality": "SELECT x.s, m FROM S WINDOW(RANGE 6) x JOIN (SELECT MAX(c) AS m FROM R WINDOW(RANGE 9)) y ON x.b < m",
+    "without equality": "SELECT x.s, top FROM S WINDOW(RANGE 6) x JOIN (SELECT MAX(c) AS top FROM R WINDOW(RANGE 9)) y ON x.b < top",
     "in": "SELECT a, s FROM S WINDOW(RANGE 6) WHERE a IN (SELECT a FROM R WINDOW(RANGE 8))",
     "not in": "SELECT a, s FROM S WINDOW(RANGE 6) WHERE a NOT IN (SELECT a FROM R WINDOW(RANGE 8) WHERE c > 0)",
     "exists with more": "SELECT a, s FROM S WINDOW(RANGE 6) x WHERE EXISTS (SELECT 1 FROM R WINDOW(RANGE 8) y WHERE y.a = x.a AND y.c > x.b)",
@@ -69,7 +69,7 @@ QUERIES = {
     "table": "SELECT x.s, T.name FROM S WINDOW(RANGE 6) x LEFT JOIN T ON x.a = T.a",
     "validity": "SELECT x.s, P.d FROM S WINDOW(RANGE 6) x JOIN P ON x.b = P.b",
     "aggregates of aggregates": "SELECT n, COUNT(*) FROM (SELECT a, COUNT(*) AS n FROM S WINDOW(RANGE 6) GROUP BY a) GROUP BY n",
-    "sub-query as a value": "SELECT a, b FROM S WINDOW(RANGE 6) x WHERE b >= (SELECT MAX(b) FROM S WINDOW(RANGE 6) y WHERE y.a = x.a)",
+    "sub-query as a value": "SELECT a, b FROM S WINDOW(RANGE 6) p WHERE b >= (SELECT MAX(b) FROM S WINDOW(RANGE 6) q WHERE q.a = p.a)",
 }
 
 
