@@ -17,7 +17,7 @@ from tests.spark.test_engine_against_reference import arrivals, definitions
 from tidegate.algebra import operators as op
 from tidegate.errors import Diagnostic
 from tidegate.runtime.engine import Engine
-from tidegate.runtime.jobs import Group, physical
+from tidegate.runtime.jobs import physical, planned
 from tidegate.runtime.ledger import Ledger
 from tidegate.runtime.live import LiveRun
 from tidegate.runtime.recorded import Recording
@@ -105,7 +105,7 @@ def test_recorded_queries_go_on_in_other_partitions(spark: SparkSession, tmp_pat
             if stop is not None and ledger.latest.upto >= boundaries[stop]:
                 raise StopError
 
-        graph = physical([Group("run", plans)], {})
+        graph = physical(planned(plans, {}), {})
         recording = Recording(spark, graph, definitions(streams), streams.delivered(), partitions)
         before = ledger.latest
         try:
