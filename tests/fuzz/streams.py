@@ -7,10 +7,11 @@ instants; `Streams.tick` says which tick an instant is.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tests.fuzz.kinds import KINDS, ROUGH
+from tidegate.connectors import registry
 from tidegate.language.catalog import Catalog, StreamDefinition
 from tidegate.language.dialect import parse
 from tidegate.language.statements import define
@@ -72,7 +73,8 @@ def _declared(mode: str) -> str:
 @lru_cache
 def catalog(mode: str) -> Catalog:
     """The definitions of all streams in one kind of time."""
-    return with_views(Catalog(functions=FUNCTIONS, aggregates={"xor_all": XOR}), _declared(mode))
+    known = replace(registry.catalog(), functions=FUNCTIONS, aggregates={"xor_all": XOR})
+    return with_views(known, _declared(mode))
 
 
 def with_views(known: Catalog, script: str) -> Catalog:

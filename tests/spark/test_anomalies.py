@@ -21,7 +21,7 @@ def test_anomalies_are_counted_and_kept(spark: SparkSession, tmp_path: object) -
     session = tidegate.connect(spark=spark, state=str(tmp_path))
     session.stream("Log", ROWS, ordered_by="t")
     session.sql("CREATE STREAM Items OVER Log KEY id OPERATION op")
-    live = session.query("SELECT id, v FROM Items").start(name="items", begin=False)
+    live = session.query("SELECT id, v FROM Items").start(name="kept", begin=False)
     live.finish()
     answer = {tuple(r) for r in live.intervals().collect()}
     assert answer == {(1, 10, 1, 5), (1, 12, 5, None)}

@@ -110,12 +110,12 @@ def encode(message: Message) -> str:
     >>> decode(encode(Refused("S", "no time", "x")))
     Refused(source='S', reason='no time', raw='x')
     """
-    return json.dumps({"kind": type(message).__name__, **to_data(message)}, separators=(",", ":"))
+    return json.dumps({"tag": type(message).__name__, **to_data(message)}, separators=(",", ":"))
 
 
 def decode(text: str) -> Message:
     data = json.loads(text)
-    found: Message = from_data(_KINDS[data.pop("kind")], data)
+    found: Message = from_data(_KINDS[data.pop("tag")], data)
     return found
 
 

@@ -186,6 +186,8 @@ class LiveGraph:
                     f"the storage holds the state of another query '{name}'",
                     help="drop that query, or choose another name or state directory",
                 )
+            if joining.functions:
+                physical(mine, joining.functions)  # refuses functions that cannot be sent to workers
             query = Query(name, plan, mine, known, tuple(sinks))
             self.definitions, self.functions = definitions, functions
             self.tables |= {
