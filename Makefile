@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test test-nexmark check format fuzz bench bench-engine bench-peers lock clean venv
+.PHONY: help run test test-nexmark style check format fuzz bench bench-engine bench-peers lock clean venv
 
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
@@ -27,17 +27,23 @@ help: ## this list
 run: venv ## the demonstration
 	@$(WITH_JAVA) $(PYTHON) -m tidegate demo $(ARGS)
 
-test: venv ## every test, Spark included
+test: venv ## every test, Spark included (some: ARGS="tests/spark -k join")
+ifneq ($(strip $(ARGS)),)
 	@$(WITH_JAVA) $(PYTEST) -n $(JOBS) $(ARGS)
+else
+	@$(WITH_JAVA) scripts/test.sh
+endif
 
 test-nexmark: venv ## every NEXMark answer on 100,000 events (SIZE=...), recorded and live: ten minutes
 	@$(WITH_JAVA) TIDEGATE_NEXMARK_EVENTS=$(or $(SIZE),100000) $(PYTEST) tests/nexmark
 
-# JAVA_HOME points nowhere, so that a test which needs Java without saying so fails here.
-check: venv ## style, types, doctests and the tests that need no Java: seconds
+style: venv ## style and types
 	@$(PYTHON) -m ruff check --quiet .
 	@$(PYTHON) -m ruff format --quiet --check . || { echo "error: run 'make format'" >&2; exit 1; }
 	@$(PYTHON) -m mypy --strict tidegate
+
+# JAVA_HOME points nowhere, so that a test which needs Java without saying so fails here.
+check: style ## style, types, doctests and the tests that need no Java and are quick
 	@JAVA_HOME=/nonexistent $(PYTEST) --quiet -n 2 --ignore=tests/spark -m "not spark and not volume" $(ARGS)
 
 format: venv ## lay out the code and sort its imports
@@ -66,7 +72,7 @@ else
 endif
 
 bench-engine: venv ## recorded runs, live epochs, keyed updates and a soak of some minutes
-	@for bench in kernel_aggregates keyed_updates engine_recorded engine_live engine_soak; do \
+	@for bench in kernel_aggregates keyed_updates many_queries engine_recorded engine_live engine_soak; do \
 		echo "$$bench"; $(WITH_JAVA) $(PYTHON) benchmarks/$$bench.py || exit 1; done
 
 bench-peers: venv ## the engines that benchmarks compare with, in environments of their own below build/peers

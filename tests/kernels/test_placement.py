@@ -100,14 +100,15 @@ def test_a_broadcast_side_is_everywhere(side: str, expected: type) -> None:
     assert isinstance(found[f"Join.{side}"], expected)
 
 
-def test_every_kernel_says_where_its_rows_belong() -> None:
+def kernels_of_the_package() -> list[type]:
     abstract = {Kernel, Stateless, Counted, _Sequenced}
+    modules = pkgutil.iter_modules(tidegate.kernels.__path__)
+    found = [importlib.import_module(f"tidegate.kernels.{m.name}") for m in modules]
+    classes = {c for module in found for _, c in inspect.getmembers(module, inspect.isclass)}
+    return [c for c in classes - abstract if c.__name__.endswith("Kernel")]
+
+
+def test_every_kernel_says_where_its_rows_belong() -> None:
     known = [k for kinds, _ in placement._OUTPUTS for k in (kinds if isinstance(kinds, tuple) else (kinds,))]
-    missing = []
-    for module in pkgutil.iter_modules(tidegate.kernels.__path__):
-        found = importlib.import_module(f"tidegate.kernels.{module.name}")
-        for name, kernel in inspect.getmembers(found, inspect.isclass):
-            if name.endswith("Kernel") and kernel not in abstract:
-                if not issubclass(kernel, tuple(known)):
-                    missing.append(name)
+    missing = [k.__name__ for k in kernels_of_the_package() if not issubclass(k, tuple(known))]
     assert missing == []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tidegate.session import connect
@@ -37,3 +39,64 @@ def test_each_query_gets_its_own_rows(spark: SparkSession) -> None:
         expected = sorted((v, int(100 / (v - k)), t) for v, t in given if v != k and v < k + 5)
         assert found == expected, k
     assert sum(graph.status()["sources"]["S"]["quarantine"].values()) == QUERIES
+
+
+def windows(count: int) -> list[str]:
+    return [f"SELECT v, COUNT(*) AS n FROM S WINDOW(RANGE {5 + i}) GROUP BY v" for i in range(count)]
+
+
+def answers(queries: list[Any]) -> list[list[tuple[Any, ...]]]:
+    return [
+        sorted((r.v, r.n, r.valid_from, r.valid_to or 0) for r in q.intervals().collect()) for q in queries
+    ]
+
+
+def test_the_number_of_files_does_not_depend_on_the_number_of_queries(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    found = {}
+    for count in (1, 30):
+        place = tmp_path / str(count)
+        session = connect(spark=spark, partitions=2, state=str(place))
+        session.stream("S", rows(), schema="v BIGINT, t BIGINT", ordered_by="t")
+        running = [session.query(t).start(name=f"q{i}", begin=False) for i, t in enumerate(windows(count))]
+        graph = running[0].run.graph
+        for epoch in range(4):
+            graph.advance({"S": rows(*((v, 10 * epoch + v) for v in range(9)))})
+        files = [f for f in place.rglob("*") if f.is_file() and {"state", "results"} & set(f.parts)]
+        found[count] = len(files)
+        graph.finish()
+        one = answers(running[:1])
+    assert found[1] == found[30] > 0
+    assert one[0], "the first query has an answer among thirty"
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_two_hundred_queries_go_on_after_a_restart(
+    spark: SparkSession, tmp_path: Path, partitions: int
+) -> None:
+    """In another number of partitions, and without those that are not started again."""
+    texts = windows(200)
+    given = [(v, 3 * epoch + v % 3) for epoch in range(6) for v in range(6)]
+    batches = [rows(*given[i : i + 12]) for i in range(0, len(given), 12)]
+
+    def started(count: int, cut: int) -> list[Any]:
+        session = connect(spark=spark, partitions=cut, state=str(tmp_path))
+        session.stream("S", rows(), schema="v BIGINT, t BIGINT", ordered_by="t")
+        return [session.query(t).start(name=f"q{i}", begin=False) for i, t in enumerate(texts[:count])]
+
+    first = started(200, 2)
+    first[0].run.graph.advance({"S": batches[0]})
+    first[0].run.graph.advance({"S": batches[1]})
+    again = started(150, partitions)
+    graph = again[0].run.graph
+    graph.advance({"S": batches[2]})
+    graph.finish()
+    whole = connect(spark=spark)
+    whole.stream("S", [r for b in batches for r in b], ordered_by="t")
+    for i in (0, 7, 149):
+        expected = sorted(
+            (r.v, r.n, r.valid_from, r.valid_to or 0)
+            for r in whole.query(texts[i]).run().intervals().collect()
+        )
+        assert answers([again[i]]) == [expected], i

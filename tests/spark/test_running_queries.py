@@ -171,7 +171,7 @@ def test_a_query_that_is_refused_leaves_nothing_behind(tg: Session, tmp_path: Pa
             attempt()
         assert raised.value.condition == condition
         assert facts(query) == before, condition
-    tg.data["More"] = [{"b": "no such column"}]
+    tg.data["More"] = [{"a": "no number", "t": 1}]
     with pytest.raises(Diagnostic):
         tg.query(text).start("second")
     assert facts(query) == before

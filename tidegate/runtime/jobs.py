@@ -231,6 +231,8 @@ def collected(frame: DataFrame) -> list[Message]:
         found = _of_task(str(problem))
         if found is None and isinstance(problem, PySparkException):
             found = _of_spark(problem)
+        if found is None and "Python worker exited unexpectedly" in str(problem):
+            found = Diagnostic(WORKER_DIED, "a worker's process ended while it ran the query")
         if found is None:
             raise
         raise found from problem
@@ -250,10 +252,8 @@ def _of_task(text: str) -> Diagnostic | None:
 
 
 def _of_spark(problem: PySparkException) -> Diagnostic | None:
-    """Spark's own complaint about a value, or about a worker, as a diagnostic."""
+    """Spark's own complaint about a value as a diagnostic."""
     text, condition = str(problem), problem.getCondition()
-    if "Python worker exited unexpectedly" in text:
-        return Diagnostic(WORKER_DIED, "a worker's process ended while it ran the query")
     if condition is None or "Traceback" in text:
         return None
     message = (
