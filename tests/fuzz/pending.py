@@ -7,4 +7,4 @@ BATCHED_TS = "TS is the instant also where a stream has batches (SPEC 4, 5), on 
 FIRST_LAST = "FIRST and LAST go by time, then by order of arrival (SPEC 3)"
 STARTING_AT = "slides are aligned to STARTING AT where it is said (SPEC 9)"
 
-PENDING = frozenset({NAN_KEYS, BATCHED_TS, FIRST_LAST, STARTING_AT})
+PENDING = frozenset({FIRST_LAST})
