@@ -8,7 +8,7 @@ before `upto`. It may stand for a whole plan or for a part of one, whose leaves 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -54,7 +54,6 @@ from tidegate.physical.identity import Identity, identity_of
 from tidegate.physical.spark_columns import called_names
 from tidegate.scalars.expressions import ref, span_of
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
-from tidegate.time import MAX, MIN
 from tidegate.types import Field, Schema
 
 States = Mapping[str, State]
@@ -420,28 +419,3 @@ _RULES: Mapping[type[op.Node], Callable[[Lowering, Any], Identity]] = {
     ),
     **sync_lowering.RULES,
 }
-
-
-def run(
-    plan: op.Node,
-    sources: Mapping[str, Frame],
-    boundaries: Sequence[int] = (MAX,),
-    functions: Functions | None = None,
-) -> Frame:
-    """Whole recorded streams, played through epochs that end at the boundaries.
-
-    A row belongs to the epoch in which its `ts` lies; the answer does not depend on the boundaries.
-    """
-    program = compile_plan(plan, functions)
-    states: Mapping[str, State] = program.initial()
-    chunks: list[Frame] = []
-    since = MIN
-    for upto in boundaries:
-        scans = {
-            name: rows.filter((pl.col("ts") >= since) & (pl.col("ts") < upto))
-            for name, rows in sources.items()
-        }
-        states, out = program.step(states, scans, upto)
-        chunks.append(out)
-        since = upto
-    return pl.concat(chunks)
