@@ -20,7 +20,7 @@ from tidegate.runtime.verification import signed_rows
 
 SLACK = 4
 DEFINITION = (
-    f"CREATE STREAM S(k STRING, v INT, t BIGINT) SOURCE csv('s') ORDERED BY t WITH (slack = '{SLACK}')"
+    f"CREATE STREAM S(k STRING, v INT, t BIGINT) SOURCE memory('S') ORDERED BY t WITH (slack = '{SLACK}')"
 )
 
 WINDOWS = {
