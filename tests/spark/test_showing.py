@@ -24,12 +24,12 @@ def test_an_answer_shows_as_a_table_in_a_notebook(spark) -> None:
     assert shown.count("<td>") == ROWS
     assert shown.endswith("<p>10 more rows</p>")
     setting = "spark.sql.repl.eagerEval.enabled"
-    before = spark.conf.get(setting)
-    spark.conf.set(setting, settings("local[2]", verbose=False)[setting])
+    before = result.spark.conf.get(setting)
+    result.spark.conf.set(setting, settings("local[2]", verbose=False)[setting])
     try:
         tables = [f._repr_html_() for f in (result.at(5), result.changes(), result.intervals())]
     finally:
-        spark.conf.set(setting, before)
+        result.spark.conf.set(setting, before)
     for table in tables:
         assert table is not None
         assert "<script>" not in table
