@@ -187,24 +187,3 @@ def test_a_session_asks_for_partitions(spark: SparkSession, tmp_path: Path) -> N
     assert seen == [2, 2, 5]
     end.run.graph.finish()
     assert sorted(tuple(r) for r in end.at(20).collect()) == [(1, 3)]
-
-
-def test_what_a_dropped_query_needed_goes_on_to_come(spark: SparkSession, tmp_path: Path) -> None:
-    """Rows that came with its columns are taken back with them, so that they meet in the state of the query that stays."""
-    groups = "(SELECT a, COUNT(*) AS n, MAX(b) AS m FROM S WINDOW(RANGE 6) GROUP BY a)"
-    met = "EXISTS (SELECT 1 FROM R WINDOW(RANGE 8) y WHERE y.a = x.n AND y.c < 3 + x.n)"
-    streams = dense(SEED)
-    staying, gone = (
-        asked(streams, f"SELECT x.a, x.n{more} FROM {groups} x WHERE {met}") for more in ("", ", x.m")
-    )
-    plans: dict[str, op.Node] = {"staying": staying.optimized, "gone": gone.optimized}
-    parts = batches(streams, random.Random(SEED))
-    third = len(parts) // 3
-    for i, mine in enumerate((parts[:third], parts[third : 2 * third], parts[2 * third :])):
-        # dropped by not being there after a restart, and again none the wiser after the next one
-        here = plans if i == 0 else {"staying": plans["staying"]}
-        run = Engine(spark, str(tmp_path), 2).start(here, definitions(streams), begin=False)
-        for batch in mine:
-            run.graph.advance(batch)
-    run.graph.finish()
-    assert compared(staying, run.result("staying")) is None
