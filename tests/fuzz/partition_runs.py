@@ -20,7 +20,7 @@ from tidegate.kernels.expressions import Scalar, type_of
 from tidegate.kernels.rows import Frame, from_rows, to_rows
 from tidegate.kernels.rowwise import FilterKernel, ProjectKernel
 from tidegate.physical.lowering import Program
-from tidegate.physical.plan import Birth, Input, SourceRows
+from tidegate.physical.plan import Birth, Input, Plan, SourceRows
 from tidegate.reference.snapshots import PhysicalRow
 from tidegate.runtime.jobs import physical, planned
 from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest
@@ -29,7 +29,7 @@ from tidegate.scalars.columns import dtype
 from tidegate.storage import Storage
 from tidegate.time import MAX, MIN
 from tidegate.worker.repartition import moves_of, picked
-from tidegate.worker.segments import WAITING, States, encode, restored, settled, whole
+from tidegate.worker.segments import WAITING, States, _matching, encode, restored, settled, whole
 from tidegate.worker.tasks import _hold, place_name
 
 EARLY = 3
@@ -63,6 +63,16 @@ class Partitioned:
         """The operators whose state cannot be moved."""
         found = [moves_of(self.inputs(w), p, self.functions) for w, p in self.programs.items()]
         return [id_ for moves in found for id_ in moves.unknown]
+
+    def change(self, plan: Plan) -> None:
+        """Go on with a plan of other queries: what its operators know stays."""
+        known: list[dict[str, Any]] = [{WAITING: {}} for _ in range(self.partitions)]
+        for parts in self.states.values():
+            for found, states in zip(known, parts, strict=True):
+                found |= {**states, WAITING: {**found[WAITING], **states[WAITING]}}
+        self.physical = physical(plan, self.functions)
+        self.programs = {wave: plan.program(wave) for wave in range(1, self.physical.waves + 1)}
+        self.states = {w: [_matching(p, found) for found in known] for w, p in self.programs.items()}
 
     def move(self, partitions: int) -> None:
         """Go on in another number of partitions."""

@@ -13,6 +13,8 @@ from tests.fuzz.players import answerable, described, difference, frames
 from tests.fuzz.queries import Case, Generator
 from tests.fuzz.streams import INTEGERS, Streams, generate
 from tidegate.algebra import operators as op
+from tidegate.physical.plan import disputed, united
+from tidegate.runtime.jobs import planned
 from tidegate.storage import Storage
 from tidegate.time import MAX
 
@@ -120,3 +122,25 @@ def test_generated_queries_go_on_in_other_partitions(block: int) -> None:
         else:
             refused += 1
     assert fixed + refused <= size // 4, f"{fixed} of {size} queries cannot move, {refused} have no answer"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_a_dropped_query_needed_goes_on_to_come(seed: int) -> None:
+    """Rows that came with its columns are taken back with them, and so meet in the state of the query that stays."""
+    groups = "(SELECT a, COUNT(*) AS n, MAX(b) AS m FROM S WINDOW(RANGE 6) GROUP BY a)"
+    met = "EXISTS (SELECT 1 FROM R WINDOW(RANGE 8) y WHERE y.a = x.n AND y.c < 3 + x.n)"
+    staying, gone = (
+        Case(seed, dense(seed), f"SELECT x.a, x.n{more} FROM {groups} x WHERE {met}")
+        for more in ("", ", x.m")
+    )
+    plans = [planned({"q": staying.optimized}, {}), planned({"gone": gone.optimized}, {})]
+    together = united(plans)
+    run = Partitioned(staying.optimized, 3)
+    run.change(together)
+    sources = frames(staying.optimized, staying.streams.sources(1))
+    for i, upto in enumerate([3, 7, 10, 14, 18, MAX]):
+        if i == 2:
+            run.change(united(plans[:1], disputed(plans, together)))
+        run.epoch(sources, upto)
+    found = difference(staying.reference, staying.plan, run.answer)
+    assert found is None, found

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tidegate.errors import Diagnostic
 from tidegate.session import connect
 
 QUERIES = 14
@@ -100,3 +101,23 @@ def test_two_hundred_queries_go_on_after_a_restart(
             for r in whole.query(texts[i]).run().intervals().collect()
         )
         assert answers([again[i]]) == [expected], i
+
+
+def test_a_failure_is_shown_in_the_query_that_fails(spark: SparkSession) -> None:
+    """Its operator says which query that is, also where another one has an expression at the same place of its text."""
+    session = connect(spark=spark, partitions=2)
+    session.stream("S", rows(), schema="v BIGINT, t BIGINT", ordered_by="t")
+    session.query("SELECT v, 100 DIV (COUNT(*) + 1) AS d FROM S WINDOW(RANGE 9) GROUP BY v").start(
+        name="sound", begin=False
+    )
+    text = "SELECT v, 100 DIV (COUNT(*) - 1) AS d FROM S WINDOW(RANGE 9) GROUP BY v"
+    failing = session.query(text).start(name="failing", begin=False)
+    session.push("S", rows((1, 1)))
+    with pytest.raises(Diagnostic) as raised:
+        failing.finish()
+    found = raised.value
+    assert found.condition == "DIVIDE_BY_ZERO"
+    assert found.text == text
+    assert found.position is not None
+    assert text[found.position.start : found.position.end] == "100 DIV (COUNT(*) - 1"
+    session.close()

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from tests.fuzz.players import difference
 from tidegate.algebra.operators import Node
+from tidegate.errors import Diagnostic
 from tidegate.reference.snapshots import Arrivals, Reference
 from tidegate.runtime.verification import SparkScalars, signed_rows
 from tidegate.session import Query, Session, connect
@@ -96,3 +97,21 @@ def test_values_are_sparks(session: Session) -> None:
     rows = session.query(QUERIES["above a row window"]).run().at(4).collect()
     # American Soundex, by its published rules: Ashcraft is A261 because h does not part s and c
     assert Counter((r.a, r.y) for r in rows) == {(3, "A261"): 1, (4, "A500"): 1}
+
+
+def test_what_has_only_nulls_is_answered(session: Session) -> None:
+    """Spark's type of such a function is VOID."""
+    query = session.query("SELECT a, assert_true(a > 0) AS x FROM V WHERE a > 5")
+    assert Counter(tuple(r) for r in query.run().intervals().collect()) == Counter(
+        [(6, None, 9, 10), (7, None, 14, 15)]
+    )
+
+
+@pytest.mark.parametrize("given", ["make_ym_interval(1, a)", "array(make_ym_interval(1, a))"])
+def test_intervals_of_months_are_refused_where_they_are_made(session: Session, given: str) -> None:
+    text = f"SELECT {given} AS x FROM V"
+    with pytest.raises(Diagnostic) as raised:
+        session.query(text)
+    assert raised.value.condition == "UNSUPPORTED"
+    assert raised.value.position is not None
+    assert text[raised.value.position.start :].startswith("make_ym_interval")

@@ -47,6 +47,8 @@ def content_of(value: Any) -> Any:
     >>> import sqlglot
     >>> content_of(sqlglot.parse_one("c0 + 1 /* one */")) == content_of(sqlglot.parse_one("c0  +  1"))
     True
+    >>> content_of(sqlglot.parse_one("mine(c0)")) == content_of(sqlglot.parse_one("MINE(c0)"))
+    True
     """
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -89,6 +91,8 @@ def _expression(expression: exp.Expression) -> Any:
         return ["column", index]
     if isinstance(expression, exp.Paren):
         return _expression(expression.this)
+    if isinstance(expression, exp.Anonymous):
+        return ["call", expression.name.lower(), *map(_argument, expression.expressions)]
     args = [
         [name, _argument(value)]
         for name, value in sorted(expression.args.items())

@@ -126,19 +126,31 @@ class Plan:
         )
 
 
-def united(plans: Iterable[Plan]) -> Plan:
-    """Several plans as one: equal operators run once, and an input brings what any of its readers needs."""
+def united(plans: Iterable[Plan], kept: Mapping[Identity, Iterable[int]] | None = None) -> Plan:
+    """Several plans as one: equal operators run once, and an input brings what any of its readers needs.
+
+    What it has brought it goes on to bring (`kept`): a row is taken back with the columns with which it came.
+    """
+    kept = kept or {}
     inputs: dict[Identity, Input] = {}
     operators: dict[Identity, Operator] = {}
     answers: dict[str, Identity] = {}
     for plan in plans:
         for i in plan.inputs.values():
             known = inputs.get(i.id)
-            inputs[i.id] = i if known is None else replace(known, needed=known.needed | i.needed)
+            brought = kept.get(i.id, ()) if known is None else known.needed
+            inputs[i.id] = replace(i, needed=i.needed.union(brought))
         for o in plan.operators.values():
             operators.setdefault(o.id, o)
         answers |= plan.answers
     return Plan(inputs, operators, answers)
+
+
+def disputed(plans: Iterable[Plan], whole: Plan) -> dict[Identity, tuple[int, ...]]:
+    """The columns of those inputs of which some plan needs fewer than are brought."""
+    every = (i for plan in plans for i in plan.inputs.values())
+    fewer = {i.id for i in every if i.needed != whole.inputs[i.id].needed}
+    return {id_: tuple(sorted(whole.inputs[id_].needed)) for id_ in sorted(fewer)}
 
 
 def _waves(plan: Plan) -> dict[Identity, int] | None:

@@ -30,7 +30,7 @@ from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.exchange.lanes import Feed, Lane
 from tidegate.exchange.messages import Message, WaveReport
 from tidegate.language.catalog import StreamDefinition
-from tidegate.physical.plan import Birth, Plan, united
+from tidegate.physical.plan import Birth, Plan, disputed, united
 from tidegate.physical.planning import plan_query
 from tidegate.physical.printing import describe
 from tidegate.physical.spark_columns import outsource
@@ -289,7 +289,8 @@ class LiveGraph:
 
     def _ready(self) -> Physical:
         if self._physical is None:
-            self._physical = physical(united(q.physical for q in self._queries.values()), self.functions)
+            plans = [q.physical for q in self._queries.values()]
+            self._physical = physical(united(plans, self.ledger.latest.columns), self.functions)
         return self._physical
 
     # Epochs.
@@ -332,6 +333,7 @@ class LiveGraph:
                 sources=sources,
                 horizon=self._horizon(before.horizon, upto),
                 layout=self._ready().layout,
+                columns=disputed((q.physical for q in self._queries.values()), self._ready().plan),
                 logs={} if self._renews(before) else before.logs,
             )
             self.ledger.commit(manifest)

@@ -74,6 +74,8 @@ class Manifest:
     """Place (a wave in a partition) -> the segments of its operators' state."""
     layout: str = ""
     """Which operators run in which wave, as a digest."""
+    columns: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """What inputs bring that not all of their readers need: whoever is left goes on to get it."""
     results: tuple[ResultFile, ...] = ()
     horizon: int = MIN
     """Answers before this instant may be gone once this epoch counts."""

@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -53,6 +54,7 @@ class LiveRun:
         self.failure: Diagnostic | None = None
         """What ended the run, if it has a name."""
         self._polled: dict[str, Polled] = {}
+        self._ended = threading.Event()
 
     # Life.
 
@@ -133,7 +135,18 @@ class LiveRun:
             stream = self._stream
         if stream is None:
             return True
-        return self._await(stream, seconds)
+        # Not Spark is waited for but whoever watches it: Ctrl-C in the middle of a call to Java leaves it broken.
+        return self._ended.wait(seconds) and self._await(stream, None)
+
+    def _watch(self, stream: StreamingQuery) -> None:
+        ended = self._ended = threading.Event()
+
+        def watch() -> None:
+            with suppress(Exception):  # whoever waits is told
+                stream.awaitTermination()
+            ended.set()
+
+        threading.Thread(target=watch, name="tidegate-watch", daemon=True).start()
 
     def _await(self, stream: StreamingQuery, seconds: int | None) -> bool:
         try:
@@ -260,6 +273,7 @@ class LiveRun:
             .trigger(**trigger)
             .start()
         )
+        self._watch(self._stream)
 
     def _take(self, frame: DataFrame, number: int) -> None:
         # Returning normally would tell Spark that the batch is done with.

@@ -140,14 +140,18 @@ class Running:
                 run.stop()
             self._runs, self._asked = {}, {}
 
-    def failure(self, run: LiveRun) -> Diagnostic | None:
-        """Why a graph has failed, with its place in the query that it happened in."""
-        if run.failure is None:
+    def failure(self, run: LiveRun, diagnostic: Diagnostic | None = None) -> Diagnostic | None:
+        """Why a graph has failed, with its place in the query that it happened in.
+
+        An operator that several queries share knows its places in the text of the first of them.
+        """
+        diagnostic = run.failure or diagnostic
+        if diagnostic is None:
             return None
-        return located(
-            run.failure,
-            [(a.written, a.text, a.functions) for a in self._asked.values() if self._runs[a.kind] is run],
-        )
+        asked = [a for a in self._asked.values() if self._runs[a.kind] is run]
+        plans = {q.name: q.physical for q in run.graph.queries()}
+        owners = [a for a in asked if a.name in plans and diagnostic.operator in plans[a.name].operators]
+        return located(diagnostic, [(a.written, a.text, a.functions) for a in owners[:1] or asked])
 
 
 def _check_pace(run: LiveRun, asked: Asked) -> None:
@@ -221,14 +225,14 @@ class LiveQuery:
         try:
             return self.run.wait(seconds)
         except Diagnostic as diagnostic:
-            raise self.running.failure(self.run) or diagnostic from None
+            raise self.running.failure(self.run, diagnostic) or diagnostic from None
 
     def finish(self) -> None:
         """Take in what the sources hold now and make every answer final: for sources that have an end."""
         try:
             self.run.finish()
         except Diagnostic as diagnostic:
-            raise self.running.failure(self.run) or diagnostic from None
+            raise self.running.failure(self.run, diagnostic) or diagnostic from None
 
     def stop(self) -> None:
         """Stop this query. The last one of a graph stops it; starting it again on the same state goes on."""

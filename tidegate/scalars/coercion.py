@@ -258,6 +258,10 @@ _FROM_SQL = {
 }
 
 
+_IN_MONTHS = ("INTERVAL YEAR", "INTERVAL MONTH")
+"""What has no length of its own."""
+
+
 def type_from_sql(type: exp.DataType) -> Type:
     """The type a declaration or CAST names.
 
@@ -283,7 +287,7 @@ def type_from_sql(type: exp.DataType) -> Type:
         return Type("STRUCT", tuple((p.name, type_from_sql(p.args["kind"])) for p in parts))
     if kind in _FROM_SQL:
         return _FROM_SQL[kind]
-    if isinstance(type.this, exp.Interval):
+    if isinstance(type.this, exp.Interval) and not type.sql().upper().startswith(_IN_MONTHS):
         return INTERVAL
     raise unsupported(f"the type {type.sql('spark')} is not one of Tidegate's")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -31,7 +32,12 @@ def ask_spark(session: Callable[[], SparkSession]) -> Callable[[exp.Expression, 
             unknown = "UNRESOLVED_ROUTINE" in str(problem)
             condition = "UNKNOWN_FUNCTION" if unknown else "TYPE_MISMATCH"
             raise Diagnostic(condition, message).at(span_of(expression)) from None
-        parsed = exp.DataType.build(field.dataType.simpleString(), dialect="spark")
-        return Typed(type_from_sql(parsed), field.nullable or any(schema[i].nullable for i in used))
+        # What Spark calls VOID is NULL for sqlglot.
+        name = re.sub(r"\bvoid(?=[,>]|$)", "null", field.dataType.simpleString())
+        try:
+            found = type_from_sql(exp.DataType.build(name, dialect="spark"))
+        except Diagnostic as problem:
+            raise problem.at(span_of(expression)) from None
+        return Typed(found, field.nullable or any(schema[i].nullable for i in used))
 
     return ask
