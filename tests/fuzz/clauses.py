@@ -246,20 +246,26 @@ def _sequence_of_any(dice: random.Random, words: Words) -> Clause:
 
 
 def _varying(dice: random.Random, words: Words) -> Clause:
-    """Rates that depend on the moment, and bounds that read it."""
+    """Rates that depend on the moment, and bounds that read it (Astral, example 5).
+
+    At t the latest moment is b + floor((t - b) / rate(t)) * rate(t), and never one before another. Timestamps are asked for
+    their rate at whole minutes, so these, whose instants are seconds, have one that stays.
+    """
     fast, slow, width = dice.randint(1, 2), dice.randint(3, 5), dice.randint(1, 5)
+    slow = fast if words.seconds else slow
     start = dice.choice((0, 2))
     seconds = "SECOND(NOW)" if words.seconds else "NOW"
     rate = f"CASE WHEN {seconds} % 8 < 4 THEN {words.interval(fast)} ELSE {words.interval(slow)} END"
     first = f"GREATEST(NOW - {words.interval(width)}, {words.instant(start)})"
 
-    def moments(_: Rows) -> Iterator[int]:
-        at = start
-        while True:
-            yield at
-            at += fast if at % 8 < 4 else slow
+    def moment(t: int) -> int:
+        step = fast if t % 8 < 4 else slow
+        return start + (t - start) // step * step
 
-    shows = _listed(lambda _, m: max(m - width, start), lambda _, m: m, moments, False, start)
+    def shows(rows: Rows, t: int) -> Rows:
+        latest = max((moment(u) for u in range(start, t + 1)), default=None)
+        return [] if latest is None else [r for r in rows if max(latest - width, start) <= r[1] <= latest]
+
     return Clause(
         f"FROM {first} TO NOW EVERY {rate} STARTING AT {words.instant(start)}", shows, over_derived=False
     )
