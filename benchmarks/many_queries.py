@@ -43,7 +43,7 @@ def measured(count: int) -> str:
             ]
             before = _files(folder)
             begun = time.perf_counter()
-            run.graph.advance({"S": rows})
+            run.graph.advance({"S": [dict(zip("kvt", r, strict=True)) for r in rows]})
             seconds.append(time.perf_counter() - begun)
             files.append(len(_files(folder) - before))
         size = sum(f.stat().st_size for f in Path(folder).rglob("*") if f.is_file()) / 1e6

@@ -10,7 +10,7 @@ python=.venv/bin/python
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-JAVA_HOME=/nonexistent nice "$python" -m pytest -m "not spark" -n "${JOBS:-1}" --quiet >"$log" 2>&1 &
+JAVA_HOME=/nonexistent "$python" -m pytest -m "not spark" -n "${JOBS:-1}" --quiet >"$log" 2>&1 &
 beside=$!
 "$python" -m pytest -m spark --durations=15
 with=$?

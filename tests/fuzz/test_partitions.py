@@ -18,7 +18,7 @@ from tidegate.runtime.jobs import planned
 from tidegate.storage import Storage
 from tidegate.time import MAX
 
-CASES = int(os.environ.get("TIDEGATE_FUZZ_CASES", "48"))
+CASES = int(os.environ.get("TIDEGATE_FUZZ_CASES", "24"))
 FIRST = int(os.environ.get("TIDEGATE_FUZZ_SEED", "500000"))
 COUNTS = ((1, 5), (5, 2), (2, 3), (4, 1, 3))
 
