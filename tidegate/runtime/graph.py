@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -67,6 +67,15 @@ class Query:
     def schema(self) -> Schema:
         return self.plan.schema
 
+    @cached_property
+    def sources(self) -> frozenset[str]:
+        """The streams and tables that it reads."""
+        return frozenset(source_names({self.name: self.plan}))
+
+    @cached_property
+    def synchronized(self) -> bool:
+        return any(isinstance(node, Sync) for node in self.plan.walk())
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -95,7 +104,7 @@ class _Pace:
 
     def pass_points(self, queries: Iterable[Query], since: int, upto: int) -> None:
         for query in queries:
-            if any(isinstance(node, Sync) for node in query.plan.walk()) and since > MIN and upto < MAX:
+            if query.synchronized and since > MIN and upto < MAX:
                 more, known = counted(query.plan, since, upto), self.points.get(query.name, (0, 0))
                 counts = None
                 if more is not None and known is not None:
@@ -146,6 +155,8 @@ class LiveGraph:
         """More result files of one kind than this are merged."""
         self._delivered: dict[tuple[str, str, int], int] = {}
         self._physical: Physical | None = None
+        self._together = Plan()
+        """What all queries compute."""
         self._places: Mapping[str, int] | None = None
         """Who kept state in the last epoch, and in which wave."""
         self.lock = threading.RLock()
@@ -173,9 +184,8 @@ class LiveGraph:
                     )
             plan = outsource(plan, functions, ask_spark(lambda: self.spark))
             known = self.ledger.latest.queries.get(name)
-            others = united(q.physical for q in self._queries.values())
             if known is None:
-                mine = plan_beside(others, name, plan, functions, Birth(self.ledger.latest.epoch))
+                mine = plan_beside(self._together, name, plan, functions, Birth(self.ledger.latest.epoch))
                 (birth,) = {i.birth for i in mine.inputs.values()}
                 known = KnownQuery(birth, self._complete_from(plan), mine.answers[name])
             else:
@@ -196,14 +206,14 @@ class LiveGraph:
             if joining.key is not None:
                 self.keys = {**self.keys, name: joining.key}
             self._queries = {**self._queries, name: query}
+            self._together = united([self._together, mine])
             self._physical = None
             self._publish()
             return query
 
     def _united(self, joining: Joining) -> tuple[dict[str, StreamDefinition], dict[str, Any]]:
         """The graph's streams and functions with those of a query; what running queries use stays what it is."""
-        plans = {q.name: q.plan for q in self._queries.values()}
-        read = source_names(plans)
+        read = frozenset[str]().union(*(q.sources for q in self._queries.values()))
         for name, definition in joining.definitions.items():
             if name in read and self.definitions[name] != definition:
                 raise Diagnostic(
@@ -211,7 +221,8 @@ class LiveGraph:
                     f"'{name}' is not the stream that running queries read under this name",
                     help="stop them first, or give the new stream a name of its own",
                 )
-        called = {n for plan in plans.values() for n, _ in user_calls(plan, joining.functions)}
+        running = self._queries.values() if joining.functions else ()
+        called = {n for q in running for n, _ in user_calls(q.plan, joining.functions)}
         for name in sorted(called & set(self.functions)):
             if code_identity(self.functions[name]) != code_identity(joining.functions[name]):
                 raise Diagnostic(
@@ -233,6 +244,7 @@ class LiveGraph:
         with self.lock:
             self._query(name)
             self._queries = {n: q for n, q in self._queries.items() if n != name}
+            self._together = united(q.physical for q in self._queries.values())
             self._physical = None
             self._publish()
 
@@ -272,7 +284,8 @@ class LiveGraph:
 
     def streams(self) -> list[str]:
         """The streams that the queries read, without tables."""
-        definitions, names = self.definitions, source_names({q.name: q.plan for q in self.queries()})
+        definitions = self.definitions
+        names = frozenset[str]().union(*(q.sources for q in self.queries()))
         return sorted(n for n in names if not definitions[n].table)
 
     def describe(self) -> str:
