@@ -18,7 +18,7 @@ from tidegate.runtime.jobs import planned
 from tidegate.storage import Storage
 from tidegate.time import MAX
 
-CASES = int(os.environ.get("TIDEGATE_FUZZ_CASES", "24"))
+CASES = int(os.environ.get("TIDEGATE_FUZZ_CASES", "48"))
 FIRST = int(os.environ.get("TIDEGATE_FUZZ_SEED", "500000"))
 COUNTS = ((1, 5), (5, 2), (2, 3), (4, 1, 3))
 
@@ -121,7 +121,7 @@ def test_generated_queries_go_on_in_other_partitions(block: int) -> None:
             assert found in (None, "fixed"), f"seed {seed}, {found}\n{described(case)}"
         else:
             refused += 1
-    assert fixed + refused <= max(3, size // 4), (
+    assert fixed + refused <= size // 4, (
         f"{fixed} of {size} queries cannot move, {refused} have no answer"
     )
 

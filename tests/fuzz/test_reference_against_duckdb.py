@@ -19,7 +19,7 @@ from tests.fuzz.queries import Case, Generator
 from tests.fuzz.streams import TIMESTAMPS
 from tidegate.errors import Diagnostic
 
-PAIRS = int(os.environ.get("TIDEGATE_FUZZ_PAIRS", "160"))
+PAIRS = int(os.environ.get("TIDEGATE_FUZZ_PAIRS", "240"))
 FIRST = int(os.environ.get("TIDEGATE_FUZZ_SEED", "0"))
 ASKED = 16
 """Instants at which a case is compared."""
