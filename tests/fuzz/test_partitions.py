@@ -121,9 +121,7 @@ def test_generated_queries_go_on_in_other_partitions(block: int) -> None:
             assert found in (None, "fixed"), f"seed {seed}, {found}\n{described(case)}"
         else:
             refused += 1
-    assert fixed + refused <= size // 4, (
-        f"{fixed} of {size} queries cannot move, {refused} have no answer"
-    )
+    assert fixed + refused <= size // 4, f"{fixed} of {size} queries cannot move, {refused} have no answer"
 
 
 @pytest.mark.parametrize("seed", range(3))
