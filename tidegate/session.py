@@ -9,7 +9,7 @@ r.at(4).show()
 
 from __future__ import annotations
 
-import hashlib
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid, tree
 from tidegate.algebra.properties import result_key
 from tidegate.connectors import registry
 from tidegate.connectors.functions import OwnConnectors
-from tidegate.connectors.sinks import Sink, open_sink
+from tidegate.connectors.sinks import Sink, claim, open_sink, refuse_taken
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.language import syntax
 from tidegate.language.binder import BoundQuery, bind
@@ -38,6 +38,7 @@ from tidegate.language.dialect import parse
 from tidegate.language.signatures import parse_period
 from tidegate.language.statements import define, read_call
 from tidegate.optimizer.driver import Firing, optimize
+from tidegate.physical.identity import identity_of, plan_identity
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.results import Result
 from tidegate.runtime.running import Asked, LiveQuery, Running
@@ -208,6 +209,12 @@ class Session(OwnConnectors):
     def execute(self, statement: exp.Expression, text: str, progress: Progress | None = None) -> Any:
         """Run one parsed statement."""
         match statement:
+            case syntax.DropDefinition() if statement.args["kind"] == "QUERY":
+                place = span_of(statement.this)
+                try:
+                    return self.running.drop(statement.this.name, self._state, bool(statement.args["exists"]))
+                except Diagnostic as diagnostic:
+                    raise diagnostic.at(place).locate(text) from None
             case syntax.CreateBase() | syntax.CreateView() | syntax.DropDefinition():
                 if not isinstance(statement, syntax.DropDefinition):
                     self._refuse_running(statement.this.name, span_of(statement.this), text)
@@ -494,7 +501,7 @@ class Query:
         graph advances only when it is told to.
         """
         asked = Asked(
-            name or self.stable_name, self.bound.text, self.bound.plan, self.plan, self.bound.domain, self.bound.batches,
+            name or self.stable_name(sink), self.bound.text, self.bound.plan, self.plan, self.bound.domain, self.bound.batches,
             self.definitions, self.functions, self.data, self.key, () if sink is None else (sink,),
             self.session.epoch if epoch is None else epoch,
             self.session.retention if retention is None else retention,
@@ -507,20 +514,17 @@ class Query:
         target = open_sink(sink)
         if self.is_live:
             return self.start(sink=target)
-        if target.has(1):
-            raise Diagnostic(
-                "SINK_NOT_EMPTY",
-                f"{target.place} holds an answer already",
-                help="choose another directory, or remove this one",
-            )
+        owner = uuid.uuid4().hex
+        refuse_taken(target, owner)
         result = self.run(progress)
+        claim(target, owner)
         target.write(1, result.delivered(target.form, MIN, MAX))
         return result
 
-    @property
-    def stable_name(self) -> str:
-        """A name that the same text has again after a restart."""
-        return "q" + hashlib.sha256(self.bound.text.strip().encode()).hexdigest()[:8]
+    def stable_name(self, sink: Sink | None = None) -> str:
+        """A name that a query of the same meaning has again after a restart, wherever it stands."""
+        place = None if sink is None else sink.place
+        return f"q{identity_of(plan_identity(self.bound.plan), self.bound.output, place)[:8]}"
 
     def verify(
         self, instants: str | int = "all", progress: Progress | None = None, result: Result | None = None

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.test_runtime import DEFINITIONS, plans
-from tidegate.runtime import live
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.live import LiveRun
 from tidegate.session import Session, connect
@@ -92,20 +90,3 @@ def test_a_resumed_session_waits_for_the_queries_that_ran_before(spark: SparkSes
     assert most.complete_from == before["most"].complete_from
     assert [r.n for r in most.at(30).collect()] == [7]
     assert [r.n for r in again.at(30).collect()] == [again.at(20).collect()[0].n + 1]
-
-
-def test_patience_with_missing_queries_ends(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live, "PATIENCE", 0.2)
-    engine = Engine(spark, str(tmp_path), partitions=1)
-    both = {"first": plans()["grouped"], "second": plans()["join"]}
-    run = engine.start(both, DEFINITIONS, graph="patience", begin=False)
-    run.graph.advance({"S": [(1, 1.0, 10)]})
-    resumed = engine.start({"first": both["first"]}, DEFINITIONS, every=0.1, graph="patience", begin=False)
-    assert resumed.graph.missing() == ["second"]
-    resumed.begin()
-    until(resumed, lambda s: s["epoch"] > 1)
-    assert resumed.graph.missing() == []
-    resumed.stop()
-    assert not resumed.is_active

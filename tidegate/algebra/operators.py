@@ -16,6 +16,7 @@ from typing import Any
 from sqlglot import exp
 
 from tidegate.algebra.windows import WindowSpec
+from tidegate.scalars.expressions import index_of
 from tidegate.types import BOOLEAN, Field, Schema, Type
 
 JOIN_KINDS = ("inner", "left", "right", "full", "semi", "anti")
@@ -165,6 +166,12 @@ class Project(Node):
     @cached_property
     def schema(self) -> Schema:
         return self.fields
+
+    @property
+    def only_names(self) -> bool:
+        """Whether every row stays what it is, and only the names of columns change."""
+        same = [f.type for f in self.fields] == [f.type for f in self.input.schema]
+        return same and [index_of(e) for e in self.expressions] == [*range(len(self.expressions))]
 
     __hash__ = Node.__hash__
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,7 +18,7 @@ from tidegate.connectors.protocol import Sink
 from tidegate.language.signatures import Option, Signature
 
 DIRECTORY = Option("directory", meaning="where to write; it must not hold an answer already")
-
+OWNER = "_owner"
 
 ANSWER = Option(
     "answer",
@@ -46,6 +48,25 @@ class FileSink:
     @property
     def place(self) -> str:
         return self.path
+
+    @property
+    def owner(self) -> str | None:
+        signature = os.path.join(self.path, OWNER)
+        if os.path.exists(signature):
+            with open(signature, encoding="ascii") as file:
+                return file.read()
+        return "" if os.path.isdir(self.path) and os.listdir(self.path) else None
+
+    def claim(self, owner: str) -> None:
+        if self.owner is not None:
+            return
+        os.makedirs(self.path, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=self.path, prefix="_", encoding="ascii") as file:
+            file.write(owner)
+            file.flush()
+            os.fsync(file.fileno())
+            with suppress(FileExistsError):
+                os.link(file.name, os.path.join(self.path, OWNER))
 
     def has(self, epoch: int) -> bool:
         return os.path.isdir(self._directory(epoch))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,7 +18,17 @@ from tidegate.errors import Diagnostic
 from tidegate.language.catalog import SourceCall, StreamDefinition
 from tidegate.language.signatures import Option, Signature
 
-__all__ = ["Option", "RawStream", "Signature", "Sink", "SinkConnector", "Source", "SourceCall", "Traits"]
+__all__ = [
+    "Option",
+    "OwnedSink",
+    "RawStream",
+    "Signature",
+    "Sink",
+    "SinkConnector",
+    "Source",
+    "SourceCall",
+    "Traits",
+]
 
 
 @dataclass(frozen=True)
@@ -90,6 +100,21 @@ class Sink(Protocol):
 
     def write(self, epoch: int, changes: DataFrame) -> None:
         """Take an epoch, whole or not at all; taking it again changes nothing."""
+
+
+@runtime_checkable
+class OwnedSink(Protocol):
+    """A sink that lasts, and therefore has to know whose it is: what somebody else wrote is not taken for delivered."""
+
+    @property
+    def place(self) -> str: ...
+
+    @property
+    def owner(self) -> str | None:
+        """Who has written to it; None: nobody, empty: nobody known."""
+
+    def claim(self, owner: str) -> None:
+        """Belong to an owner from now on, if it belongs to nobody."""
 
 
 class SinkConnector(Protocol):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tidegate.connectors.protocol import Sink
+from tidegate.connectors.protocol import OwnedSink, Sink
 from tidegate.connectors.registry import SINKS
+from tidegate.errors import Diagnostic
 from tidegate.language.catalog import SourceCall
 
-__all__ = ["Sink", "make_sink", "open_sink"]
+__all__ = ["Sink", "claim", "make_sink", "open_sink", "refuse_taken"]
 
 
 def make_sink(function: str, arguments: Sequence[Any] = (), options: Sequence[tuple[str, str]] = ()) -> Sink:
@@ -26,3 +27,21 @@ def open_sink(call: SourceCall) -> Sink:
     connector = SINKS.named(call)
     connector.signature.check_arguments(call.arguments)
     return connector.open(call.arguments, connector.signature.settings(call.options))
+
+
+def refuse_taken(sink: Sink, owner: str) -> None:
+    """A sink holds the answer of one query: what another one left there would pass for delivered."""
+    if isinstance(sink, OwnedSink) and sink.owner not in (None, owner):
+        whose = "holds the answer of another query" if sink.owner else "holds files that no query has signed"
+        raise Diagnostic(
+            "SINK_TAKEN",
+            f"{sink.place} {whose}",
+            help="write to a place of its own, or remove what is there",
+        )
+
+
+def claim(sink: Sink, owner: str) -> None:
+    """Make sure that a sink is the owner's before it writes there."""
+    if isinstance(sink, OwnedSink):
+        sink.claim(owner)
+        refuse_taken(sink, owner)

@@ -311,11 +311,11 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         return self._parse_wrapped_csv(option)  # type: ignore[no-any-return]
 
     def _parse_drop_statement(self) -> exp.Expression:
-        for kind in ("STREAM", "VIEW", "TABLE", "SOURCE"):
+        for kind in ("STREAM", "VIEW", "TABLE", "SOURCE", "QUERY"):
             if self._match_text_seq(kind):
                 exists = bool(self._match_text_seq("IF", "EXISTS"))
                 return syntax.DropDefinition(kind=kind, this=self._expect_name("a name"), exists=exists)
-        self._stop(f"expected STREAM, VIEW or TABLE{self._but_found()}", *self._here())
+        self._stop(f"expected STREAM, VIEW, TABLE or QUERY{self._but_found()}", *self._here())
         raise AssertionError
 
     def _parse_insert_statement(self) -> exp.Expression:

@@ -19,7 +19,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from tidegate.algebra.operators import Aggregation, Node
+from tidegate.algebra.operators import Aggregation, Node, Project
 from tidegate.errors import internal
 from tidegate.scalars.expressions import index_of
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction, code_identity
@@ -39,6 +39,17 @@ def identity_of(kind: str, *parts: object) -> Identity:
     """
     text = json.dumps([kind, *map(content_of, parts)], separators=(",", ":"), ensure_ascii=True)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def plan_identity(plan: Node) -> Identity:
+    """What a whole logical plan says. Of user functions it knows the names only."""
+    known: dict[int, Identity] = {}
+    for node in plan.walk():
+        if isinstance(node, Project) and node.only_names:
+            known[id(node)] = known[id(node.input)]
+        else:
+            known[id(node)] = identity_of("plan", node, [known[id(i)] for i in node.inputs])
+    return known[id(plan)]
 
 
 def content_of(value: Any) -> Any:

@@ -94,6 +94,8 @@ class _Planner:
             )
         if isinstance(node, Sync):
             return self._sync(node)
+        if isinstance(node, Project) and node.only_names:
+            return self.place(node.input)
         inputs = tuple(self.place(i) for i in node.inputs)
         if isinstance(node, UnionAll):
             return self._union(node, inputs)

@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tidegate.algebra.operators import Node
+from tidegate.algebra.properties import properties
 from tidegate.connectors.sinks import Sink
 from tidegate.errors import internal
 from tidegate.language.catalog import StreamDefinition
@@ -98,6 +99,7 @@ class Engine:
                 lambda: ledger.latest,
                 keep=self,
                 width=width(used),
+                instants=properties(root).chronon,
             )
             for name, root in plans.items()
         }

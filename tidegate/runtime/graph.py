@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -23,8 +24,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from tidegate.algebra.failures import user_calls
 from tidegate.algebra.modify import Sync
 from tidegate.algebra.operators import Node
+from tidegate.algebra.properties import properties
 from tidegate.algebra.synchronization import counted
-from tidegate.connectors.sinks import Sink
+from tidegate.connectors.sinks import Sink, claim, refuse_taken
 from tidegate.connectors.sources import RawStream, Shape, read_recorded
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.exchange.lanes import Feed, Lane
@@ -149,11 +151,13 @@ class LiveGraph:
         self.retention = retention
         self._clock = clock
         self._queries: dict[str, Query] = {}
+        self._released: frozenset[str] = frozenset()
+        """Queries that the storage knows and that are to end with the next epoch."""
         self.keys: dict[str, tuple[int, ...] | None] = {}
         """Of STREAMED queries, the columns that tell their rows apart."""
         self.files_limit = FILES
         """More result files of one kind than this are merged."""
-        self._delivered: dict[tuple[str, str, int], int] = {}
+        self._delivered: dict[tuple[str, int], int] = {}
         self._physical: Physical | None = None
         self._together = Plan()
         """What all queries compute."""
@@ -187,7 +191,7 @@ class LiveGraph:
             if known is None:
                 mine = plan_beside(self._together, name, plan, functions, Birth(self.ledger.latest.epoch))
                 (birth,) = {i.birth for i in mine.inputs.values()}
-                known = KnownQuery(birth, self._complete_from(plan), mine.answers[name])
+                known = KnownQuery(birth, self._complete_from(plan), mine.answers[name], uuid.uuid4().hex)
             else:
                 mine = plan_query(name, plan, functions, known.birth)
             if mine.answers[name] != known.answer:
@@ -196,6 +200,8 @@ class LiveGraph:
                     f"the storage holds the state of another query '{name}'",
                     help="drop that query, or choose another name or state directory",
                 )
+            for sink in sinks:
+                refuse_taken(sink, known.owner)
             if joining.functions:
                 physical(mine, joining.functions)  # refuses functions that cannot be sent to workers
             query = Query(name, plan, mine, known, tuple(sinks))
@@ -240,21 +246,44 @@ class LiveGraph:
         return max([before.upto, *after])
 
     def drop(self, name: str) -> None:
-        """Stop a query after the current epoch; its results stay readable."""
+        """End a query after the current epoch, also one that was not added again; its results stay readable."""
         with self.lock:
+            if name in self.missing():
+                self._released |= {name}
+                return
             self._query(name)
             self._queries = {n: q for n, q in self._queries.items() if n != name}
             self._together = united(q.physical for q in self._queries.values())
             self._physical = None
             self._publish()
 
+    def settle(self) -> None:
+        """Commit that queries were dropped, if no epoch has done so since."""
+        with self.lock:
+            before = self.ledger.latest
+            kept = {n: q for n, q in before.queries.items() if n in self._queries or n in self.missing()}
+            if len(kept) < len(before.queries):
+                self.ledger.commit(after(before, (), queries=kept))
+
     def queries(self) -> list[Query]:
         return list(self._queries.values())
 
     def missing(self) -> list[str]:
-        """The queries that the storage knows and that were not added again."""
+        """The queries that the storage knows and that were neither added again nor dropped."""
         with self.lock:
-            return sorted(set(self.ledger.latest.queries) - set(self._queries))
+            return sorted(set(self.ledger.latest.queries) - set(self._queries) - self._released)
+
+    def unclaimed(self) -> Diagnostic | None:
+        """Why no epoch can begin: without a query it would pass by rows that the query needs, and its state be worth nothing."""
+        names = self.missing()
+        if not names:
+            return None
+        several = f"queries {', '.join(names[:5])}{' …' if len(names) > 5 else ''} wait"
+        return Diagnostic(
+            "UNCLAIMED_STATE",
+            f"the state of {f'query {names[0]} waits' if len(names) == 1 else several} for its query to be started again",
+            help=f"start it as before, or end it by DROP QUERY {names[0]}, or choose another state directory",
+        )
 
     def result(self, name: str) -> Result:
         """The answer of a query as far as it is final."""
@@ -271,6 +300,7 @@ class LiveGraph:
             self.keys.get(name),
             horizon=lambda: self.ledger.horizon,
             width=self.width,
+            instants=properties(query.plan).chronon,
         )
 
     @property
@@ -329,6 +359,8 @@ class LiveGraph:
                 return before
             if before.finished:
                 raise Diagnostic("FINISHED", "the run is finished: its last epoch reached the end of time")
+            if (unclaimed := self.unclaimed()) is not None:
+                raise unclaimed
             started = self._clock()
             repartition(self.spark, self._ready(), self.ledger, self.partitions, self._queries)
             before = self.ledger.latest
@@ -480,8 +512,9 @@ class LiveGraph:
                 continue
             result = self.result(query.name)
             for number, sink in enumerate(query.sinks):
-                done = self._delivered.get((query.known.answer, query.name, number))
+                done = self._delivered.get((query.known.owner, number))
                 if done is None:
+                    claim(sink, query.known.owner)
                     done = self._catch_up(sink, result)
                 for epoch in self.ledger.epochs:
                     bounds = self.ledger.bounds(epoch)
@@ -490,7 +523,7 @@ class LiveGraph:
                     reach("before sink")
                     sink.write(epoch, result.delivered(sink.form, *bounds))
                     reach("after sink")
-                self._delivered[query.known.answer, query.name, number] = self.ledger.latest.epoch
+                self._delivered[query.known.owner, number] = self.ledger.latest.epoch
 
     def _catch_up(self, sink: Sink, result: Result) -> int:
         """Epochs that only the index knows: a sink has got all of them, or gets them as one."""

@@ -49,6 +49,8 @@ class KnownQuery:
     """The instant from which its answer holds."""
     answer: str
     """The identity of the operator that answers it."""
+    owner: str = ""
+    """Who writes to its sinks: no other query has had this name, in any state."""
 
 
 @dataclass(frozen=True)

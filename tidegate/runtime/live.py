@@ -6,6 +6,7 @@ counted. A heartbeat among the sources makes every trigger an epoch, so that tim
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
@@ -33,9 +34,10 @@ from tidegate.runtime.polling import Polled
 from tidegate.runtime.results import Result
 from tidegate.spark.context import own_session
 
+LOG = logging.getLogger("tidegate")
 _HEARTBEAT = -1
 PATIENCE = 5.0
-"""Seconds that a resumed graph waits for the queries that ran in it before."""
+"""Seconds that a resumed graph waits for the queries that ran in it before until it says so."""
 
 
 class LiveRun:
@@ -59,36 +61,39 @@ class LiveRun:
     # Life.
 
     def begin(self) -> None:
-        """Start as soon as all queries that the storage knows are here again, or when patience ends.
-
-        An epoch without a query would pass its rows by: what it knew would be worth nothing.
-        """
+        """Start as soon as all queries that the storage knows are here again; say which are not when patience ends."""
         with self._life:
             if not self.graph.missing():
                 self.start()
             elif self._waiting is None:
-                self._waiting = threading.Timer(PATIENCE, self._start_without)
+                self._waiting = threading.Timer(PATIENCE, self._tell)
                 self._waiting.daemon = True
                 self._waiting.start()
 
-    def _start_without(self) -> None:
+    def _tell(self) -> None:
         with self._life:
-            if self._waiting is not None:
-                self.start()
+            self.failure = self.graph.unclaimed() if self._waiting is not None else None
+            if self.failure is not None:
+                LOG.warning("%s", self.failure)
 
     def _wait_no_more(self) -> None:
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
 
+    def _claimed(self) -> None:
+        self._wait_no_more()
+        if (unclaimed := self.graph.unclaimed()) is not None:
+            raise unclaimed
+
     def start(self) -> None:
         """Begin, or go on where the storage says."""
-        self._wait_no_more()
+        self._claimed()
         self._launch(processingTime=f"{max(0, round(self.every * 1000))} milliseconds")
 
     def drain(self) -> None:
         """Take in what the sources hold now, epoch by epoch, and return."""
-        self._wait_no_more()
+        self._claimed()
         if self._stream is not None:
             # The heartbeat always has something to say, so waiting for the running stream would never end.
             self.stop()
@@ -107,12 +112,12 @@ class LiveRun:
         """Stop after the current epoch; nothing is lost, a later start goes on."""
         self._wait_no_more()
         stream, self._stream = self._stream, None
-        if stream is None:
-            return
-        self._stopping = True
-        with self.graph.lock:
-            pass
-        stream.stop()
+        if stream is not None:
+            self._stopping = True
+            with self.graph.lock:
+                pass
+            stream.stop()
+        self.graph.settle()
 
     def finish(self) -> None:
         """Take in what is there, stop, and make everything final."""
@@ -130,6 +135,8 @@ class LiveRun:
         if waiting is not None:
             waiting.join(seconds)
         if self._waiting is not None:
+            if self.failure is not None:
+                raise self.failure
             return False
         with self._life:  # a timer may be starting the stream
             stream = self._stream
@@ -204,7 +211,10 @@ class LiveRun:
         )
 
     def drop(self, name: str) -> None:
-        self.graph.drop(name)
+        with self._life:
+            self.graph.drop(name)
+            if self._waiting is not None:
+                self.begin()
 
     def result(self, name: str) -> Result:
         return self.graph.result(name)
@@ -215,7 +225,8 @@ class LiveRun:
         return {
             **self.graph.status(),
             "running": self.is_active,
-            "failure": None if failure is None else str(self.failure or failure),
+            "waiting_for": self.graph.missing() if self._waiting is not None else [],
+            "failure": None if (found := self.failure or failure) is None else str(found),
         }
 
     def push(self, name: str, rows: Any) -> None:

@@ -50,6 +50,8 @@ class Result:
     """Answers before this instant are not kept."""
     width: int = 1
     """Ticks of an instant: where it has batches, results name them beside the instants."""
+    instants: bool = False
+    """Whether every row lasts one instant, as those of a stream do."""
 
     @property
     def upto(self) -> int:
@@ -63,16 +65,23 @@ class Result:
     def intervals(self, since: int | datetime | None = None) -> DataFrame:
         """The rows with `valid_from` and `valid_to` (NULL: no known end, or from the beginning); `since`: that end after it.
 
+        Equal answers read the same, however many epochs and restarts they took: a row that ends where an equal one begins goes
+        on, and of several equal rows the first to begin is the first to end. Only a stream's rows last one instant each, and the
+        rows of a recorded run in one go are as they were computed.
+
         Where streams have batches, `from_batch` and `to_batch` follow: a row is valid from one pair (t, i) to the other.
         """
         low = self._kept(since, "intervals")
         parts = self.parts()
         rows = self._read(parts)
         names = self._columns()
-        if any(p.counts.negative for p in parts):
+        if any(p.counts.negative for p in parts) or (self.manifest().epoch > 1 and not self.instants):
             keys = [F.col(c) for c, f in zip(names, self.schema, strict=True) if _hashable(f)]
             spread = rows.repartition(*keys) if keys else rows.coalesce(1)
             rows = spread.mapInArrow(_Matching(tuple(names)), rows.schema)
+            if self.instants:
+                rows = rows.select(*names, F.explode(F.expr("sequence(ts, te - 1)")).alias("ts"), "n")
+                rows = rows.select(*names, "ts", F.expr("ts + 1").alias("te"), "n")
         if any(p.counts.negative or p.counts.multiple for p in parts):
             rows = rows.select(*names, "ts", "te", F.explode(F.expr("sequence(1L, n)")).alias("n"))
         if low != MIN:
@@ -293,20 +302,21 @@ class _Matching:
 
 
 def matched(rows: Frame, names: Sequence[str]) -> Frame:
-    """Signed rows as rows that all count: each closing ends the row of its payload that was opened first.
+    """Signed rows as rows that all count, the same for all signed rows of the same snapshots.
 
-    Payloads without a negative row stay as they are; snapshots are the same at every instant.
+    Of each payload, what ends and begins at one instant goes on, and each end is that of the row that began first.
 
     >>> matched(pl.DataFrame({"c0": [7, 7], "ts": [1, 5], "te": [MAX, MAX], "n": [1, -1]}), ["c0"]).rows()
     [(7, 1, 5, 1)]
+    >>> matched(pl.DataFrame({"c0": [7, 7], "ts": [1, 5], "te": [5, 8], "n": [1, 1]}), ["c0"]).rows()
+    [(7, 1, 8, 1)]
     """
     keys = list(names)
     if not keys:
         rows = rows.with_columns(pl.lit(0).alias("_none"))
         keys = ["_none"]
-    negative = rows.filter(pl.col("n") < 0).select(keys).unique()
-    touched = equijoin(rows, negative, keys, "semi")
-    others = equijoin(rows, negative, keys, "anti")
+    alone = (pl.len().over(keys) == 1) & (pl.col("n") == 1)
+    others, touched = rows.filter(alone), rows.filter(~alone)
     starts = touched.select(*keys, pl.col("ts").alias("t"), "n")
     ends = touched.select(*keys, pl.col("te").alias("t"), -pl.col("n").alias("n"))
     net = (

@@ -6,7 +6,7 @@ Queries of one kind of time run in one graph. The first of them decides how ofte
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,14 +16,16 @@ from pyspark.sql import DataFrame
 from tidegate.algebra import operators as op
 from tidegate.algebra.failures import located
 from tidegate.algebra.properties import properties
+from tidegate.connectors.protocol import OwnedSink
 from tidegate.connectors.sinks import Sink
-from tidegate.errors import Diagnostic
+from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.advice import warn
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.graph import Joining
 from tidegate.runtime.live import LiveRun
 from tidegate.runtime.results import Result
+from tidegate.runtime.summary import describe_state
 from tidegate.time import BATCHES, MIN, add, to_ticks
 from tidegate.types import BIGINT, Type
 
@@ -70,6 +72,8 @@ class Running:
         # Replaced, never changed: whoever reads them needs no lock.
         self._runs: Mapping[str, LiveRun] = {}
         self._asked: Mapping[str, Asked] = {}
+        self._ended: frozenset[str] = frozenset()
+        """Queries that were stopped or dropped here: a graph need not wait for them."""
         self._lock = threading.RLock()
 
     @property
@@ -98,6 +102,7 @@ class Running:
                 raise Diagnostic(
                     "NAME_EXISTS", f"a query '{asked.name}' is running already", help="drop it first"
                 )
+            _refuse_shared(asked, self._asked.values())
             known = self._runs.get(asked.kind)
             run = known or self._engine().start(
                 {},
@@ -111,8 +116,11 @@ class Running:
             _check_pace(run, asked)
             joining = Joining(asked.definitions, asked.functions, asked.data, asked.key)
             warn(run.add(asked.name, asked.plan, asked.sinks, joining).physical, asked.text)
-            if known is None and begin:
-                run.begin()
+            if known is None:
+                for name in self._ended.intersection(run.graph.missing()):
+                    run.drop(name)
+                if begin:
+                    run.begin()
             self._runs = {**self._runs, asked.kind: run}
             self._asked = {**self._asked, asked.name.lower(): asked}
             return LiveQuery(run, asked.name, self)
@@ -124,8 +132,9 @@ class Running:
                 run.push(name, rows)
 
     def stop(self, run: LiveRun, name: str) -> None:
-        """Stop a query; with the last one its graph stops."""
+        """Stop a query; with the last one its graph stops. It ends for good when its graph goes on without it."""
         with self._lock:
+            self._ended |= {name}
             if len(run.graph.queries()) > 1:
                 run.drop(name)
             else:
@@ -133,6 +142,25 @@ class Running:
             self._asked = {n: a for n, a in self._asked.items() if n != name.lower()}
             if not any(self._runs[a.kind] is run for a in self._asked.values()):
                 self._runs = {kind: r for kind, r in self._runs.items() if r is not run}
+
+    def drop(self, name: str, state: str | None, if_exists: bool = False) -> None:
+        """End a query that runs, or one that the state still holds."""
+        with self._lock:
+            live, waiting = self.find(name), [r for r in self._runs.values() if name in r.graph.missing()]
+            stored = (
+                sorted({q for g in describe_state(state).values() for q in g["queries"]}) if state else []
+            )
+            if live is not None:
+                live.stop()
+            elif waiting:
+                waiting[0].drop(name)
+            elif name not in stored and not if_exists:
+                raise Diagnostic(
+                    "UNKNOWN_QUERY",
+                    f"there is no query '{name}'",
+                    help=did_you_mean(name, [*self.names, *stored], "queries"),
+                )
+            self._ended |= {name}
 
     def close(self) -> None:
         with self._lock:
@@ -152,6 +180,18 @@ class Running:
         plans = {q.name: q.physical for q in run.graph.queries()}
         owners = [a for a in asked if a.name in plans and diagnostic.operator in plans[a.name].operators]
         return located(diagnostic, [(a.written, a.text, a.functions) for a in owners[:1] or asked])
+
+
+def _refuse_shared(asked: Asked, others: Iterable[Asked]) -> None:
+    """Two queries cannot write to one place: each would take the other's epochs for its own."""
+    taken = {s.place: a.name for a in others for s in a.sinks if isinstance(s, OwnedSink)}
+    for sink in asked.sinks:
+        if sink.place in taken:
+            raise Diagnostic(
+                "SINK_TAKEN",
+                f"{sink.place} belongs to the query '{taken[sink.place]}'",
+                help="write to a place of its own",
+            )
 
 
 def _check_pace(run: LiveRun, asked: Asked) -> None:
