@@ -10,7 +10,6 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.fuzz.pending import NAN_KEYS, PENDING, STARTING_AT
 from tidegate.types import Row
 
 Rows = Sequence[tuple[Row, int]]
@@ -143,7 +142,7 @@ def _session(dice: random.Random, words: Words) -> Clause:
 
 
 def _origin(dice: random.Random) -> int:
-    return 0 if STARTING_AT in PENDING else dice.choice((0, 0, 1, -3, 5))
+    return dice.choice((0, 0, 1, -3, 5))
 
 
 def _at(words: Words, origin: int) -> str:
@@ -314,8 +313,3 @@ def clause(dice: random.Random, words: Words, names: Sequence[str] = tuple(WINDO
     """A window of one of the kinds."""
     (name,) = dice.choices(names, [WINDOWS[n][0] for n in names])
     return WINDOWS[name][1](dice, words)
-
-
-def partition_columns(columns: Sequence[tuple[str, str]]) -> list[tuple[str, int]]:
-    """The columns by which a stream may be cut."""
-    return [(n, i) for i, (n, k) in enumerate(columns) if not (k == "DOUBLE" and NAN_KEYS in PENDING)]

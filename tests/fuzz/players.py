@@ -20,7 +20,7 @@ from tidegate.algebra import operators as op
 from tidegate.errors import Diagnostic
 from tidegate.kernels.rows import Frame, from_rows, to_rows
 from tidegate.physical.lowering import compile_plan
-from tidegate.reference.snapshots import Arrivals, PhysicalRow, Reference, Source, snapshot
+from tidegate.reference.snapshots import Arrivals, PhysicalRow, Reference, Source, by_arrival, snapshot
 from tidegate.time import MAX, MIN
 from tidegate.types import Row
 from tidegate.worker.segments import settled
@@ -34,7 +34,7 @@ def frames(plan: op.Node, sources: Mapping[str, Source]) -> dict[str, Frame]:
     scans = {n.name: n for n in plan.walk() if isinstance(n, op.Scan)}
     result = {}
     for name, scan in scans.items():
-        source = sources[name]
+        source = by_arrival(sources[name]) if scan.arrival else sources[name]
         if isinstance(source, Arrivals):
             rows: Sequence[PhysicalRow] = [(e, t, t + 1, 1) for e, t in source.rows]
         else:

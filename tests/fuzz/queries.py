@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tests.fuzz.kinds import AGGREGATES, BY_TIME, FUNCTIONS, KINDS, NUMBERS, AggregateForm, both, said
-from tests.fuzz.pending import FIRST_LAST, NAN_KEYS, PENDING
 from tests.fuzz.relations import Leaf, Relations
 from tests.fuzz.streams import IN_BATCHES, INTEGERS, TIMESTAMPS, Streams, generate
 from tidegate.algebra import operators as op
@@ -167,22 +166,12 @@ class Generator:
             kinds = wanted or self.present(items, self.dice.randint(1, 3))
             outputs = [(self.scalar(items, k, depth, True), k) for k in kinds]
         word = "DISTINCT " if not tail and not distinct and self.chance(0.2) else ""
-        if word or distinct:
-            outputs = [(self.as_key(e, k), k) for e, k in outputs]
         columns = [(f"x{i}", k) for i, (_, k) in enumerate(outputs)]
         select = ", ".join(f"{e} AS x{i}" for i, (e, _) in enumerate(outputs))
         text = f"SELECT {word}{select} FROM {source}{where}{tail}"
         if wanted is None and self.chance(0.15):
             text = self.first_rows(text, columns)
         return text, columns, all(i.ends for i in items)
-
-    def as_key(self, text: str, kind: str) -> str:
-        """A value by which rows are told apart."""
-        if kind == "DOUBLE" and NAN_KEYS in PENDING:
-            return both(
-                f"NANVL({text}, 7.5D)", f"CASE WHEN ISNAN({text}) THEN CAST(7.5 AS DOUBLE) ELSE {text} END"
-            )
-        return text
 
     def first_rows(self, text: str, columns: list[Column]) -> str:
         """ORDER BY … LIMIT, or the first rows of each partition; ties by all columns."""
@@ -406,13 +395,7 @@ class Generator:
 
     def aggregate(self, items: list[Item], forms: list[AggregateForm]) -> Column:
         by_time = [f for f in BY_TIME if any(f.result == g.result for g in forms)]
-        if (
-            by_time
-            and FIRST_LAST not in PENDING
-            and [i.base for i in items] == [True]
-            and items[0].times
-            and self.chance(0.15)
-        ):
+        if by_time and [i.base for i in items] == [True] and items[0].times and self.chance(0.15):
             forms = by_time
         there = {k for i in items for _, k in i.columns}
         fitting = [f for f in forms if there.issuperset(f.arguments)]
@@ -421,8 +404,6 @@ class Generator:
             self.scalar(items, k) if self.chance(0.3) else self.column(items, k) for k in form.arguments
         ]
         distinct = form.distinct and self.chance(0.25)
-        if distinct:
-            arguments = [self.as_key(a, k) for a, k in zip(arguments, form.arguments, strict=True)]
         condition = self.comparison(items) if self.chance(0.15) else None
         return form.call(arguments, distinct, condition), form.result
 

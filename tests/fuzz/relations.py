@@ -13,8 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from tests.fuzz.clauses import Clause, Rows, Words, clause, partition_columns
-from tests.fuzz.pending import NAN_KEYS, PENDING
+from tests.fuzz.clauses import Clause, Rows, Words, clause
 from tests.fuzz.streams import IN_BATCHES, INTEGERS, RAW, TIMESTAMPS, Streams
 from tidegate.types import Row, Value
 
@@ -104,7 +103,7 @@ class Relations:
         if name == "N" and not window.text:
             window = clause(self.dice, self.words, ("range", "rows"))
         if window.text and self.dice.random() < 0.4:
-            window = window.partitioned(*self.dice.choice(partition_columns(columns[:-1])))
+            window = window.partitioned(*self.dice.choice([(n, i) for i, (n, _) in enumerate(columns[:-1])]))
         text = f"{name} WINDOW({window.text})" if window.text else name
 
         def meaning(play: Play, tick: int) -> list[Row]:
@@ -127,7 +126,7 @@ class Relations:
     # modify streams ----------------------------------------------------------------------------------------------------
 
     def modified(self) -> Leaf:
-        name = self.dice.choice([n for n in MODIFIED if not (n == "Y" and NAN_KEYS in PENDING)])
+        name = self.dice.choice([*MODIFIED])
         return self._modified(name)
 
     def _modified(self, name: str) -> Leaf:

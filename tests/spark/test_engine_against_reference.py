@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import os
 import random
-import re
 from dataclasses import replace
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.fuzz.pending import BATCHED_TS, PENDING
 from tests.fuzz.players import answerable, described, difference
 from tests.fuzz.queries import Case, Generator
 from tests.fuzz.streams import IN_BATCHES, INTEGERS, TIMESTAMPS, Streams, generate
@@ -43,8 +41,6 @@ def cases(streams: Streams, first: int, count: int) -> dict[str, Case]:
     for seed in range(first, first + 4 * count):
         case = Generator(seed, streams.mode).case().over(streams)
         if case.bound.batches != (streams.mode == IN_BATCHES) or not answerable(case):
-            continue
-        if case.bound.batches and BATCHED_TS in PENDING and re.search(r"\bTS\b|NOW", described(case)):
             continue
         found[f"q{seed}"] = case
         if len(found) == count:

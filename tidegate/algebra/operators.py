@@ -103,6 +103,8 @@ class Scan(Node):
     relation: bool = False
     width: int = 1
     """How many ticks an instant has: more than one where streams have batches."""
+    arrival: bool = False
+    """Whether the field before the ordering attribute is hidden, too: a text that orders rows by time, then by arrival."""
 
     @cached_property
     def schema(self) -> Schema:
@@ -269,7 +271,7 @@ AGGREGATES = (
     "COUNT", "SUM", "MIN", "MAX", "AVG", "VAR_SAMP", "VAR_POP", "STDDEV_SAMP", "STDDEV_POP",
     "QUANTILE", "TOP_K", "ARG_MIN", "ARG_MAX",
 )  # fmt: skip
-"""Built-in aggregates. The SQL names MEDIAN, FIRST and LAST are QUANTILE 0.5, and ARG_MIN / ARG_MAX by TS."""
+"""Built-in aggregates. The SQL names MEDIAN, FIRST and LAST are QUANTILE 0.5, and ARG_MIN / ARG_MAX by arrival."""
 
 
 @dataclass(frozen=True)

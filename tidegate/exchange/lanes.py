@@ -10,7 +10,7 @@ Lane -1 carries messages to the driver (`meta`) and rows that cannot be used.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
@@ -182,27 +182,47 @@ class Feed:
     bad: str = "bad"
     raw: str = "raw"
 
+    def seen_by(self, lane: Lane, epoch: int) -> Feed:
+        """The columns as the lane's scan has them: where rows are ordered by arrival, with the text that does so."""
+        if not _by_arrival(lane):
+            return self
+        time = f"lpad(CAST(CAST({self.ts} AS DECIMAL(20, 0)) - {MIN}BD AS STRING), 20, '0')"
+        place = "coalesce(o0, ''), chr(1), lpad(coalesce(o1, 0), 20, '0'), lpad(position, 20, '0')"
+        order = f"concat({time}, '{epoch:020d}', {place})"
+        return replace(self, columns=(*self.columns[:-1], order, self.columns[-1]))
+
+
+def _by_arrival(lane: Lane) -> bool:
+    return _rows(lane).by_arrival
+
 
 def enter(
-    frame: DataFrame, feeds: Sequence[Feed], boundary: Boundary, partitions: int, late: int | None = None
+    frame: DataFrame,
+    feeds: Sequence[Feed],
+    boundary: Boundary,
+    partitions: int,
+    late: int | None = None,
+    epoch: int = 0,
 ) -> DataFrame:
     """Rows of sources as the union in front of wave 1, in one pass over the frame.
 
     `frame` has the columns that the feeds' texts read, `o0`, `o1`, `o2` and, with several feeds, `source`. Rows before `late`
     come later than promised. Such rows and bad ones become messages. A row without a position gets its place in the frame.
+    What comes in a later `epoch` arrives later.
     """
     ts, te, bad, raw = (
         _case("source", {f.tag: text for f, text in zip(feeds, texts, strict=True)})
         for texts in zip(*((f.ts, f.te, f.bad, f.raw) for f in feeds), strict=True)
     )
     reason = bad if late is None else f"coalesce({bad}, {_late(ts, bad, late)})"
-    lanes = [(f, lane) for f in feeds for lane in f.lanes]
+    lanes = [(f.seen_by(lane, epoch), lane) for f in feeds for lane in f.lanes]
     tests = {
         lane.number: " AND ".join(f"({_sql(p, f.columns)})" for p in _rows(lane).predicates) or "true"
         for f, lane in lanes
     }
     fan = {f.tag: [lane.number for lane in f.lanes] for f in feeds}
-    positions = ["coalesce(o2, monotonically_increasing_id()) AS position"] if boundary.order else []
+    ordered = boundary.order or any(_by_arrival(lane) for _, lane in lanes)
+    positions = ["coalesce(o2, monotonically_increasing_id()) AS position"] if ordered else []
     if all(len(numbers) == 1 for numbers in fan.values()):
         chosen = _case("source", {tag: str(numbers[0]) for tag, numbers in fan.items()})
         tagged = frame.selectExpr(

@@ -57,6 +57,11 @@ class Call:
     parameter: float | int | None = None
 
 
+def asks_arrival(query: exp.Expression) -> bool:
+    """Whether a query asks somewhere which row came first or last."""
+    return query.find(exp.First, exp.FirstValue, exp.Last, exp.LastValue) is not None
+
+
 def is_aggregate(node: exp.Expression, user: Mapping[str, AggregateFunction]) -> bool:
     """Whether a node is an aggregate call (or one with FILTER)."""
     if isinstance(node, exp.Filter):

@@ -16,6 +16,7 @@ from tidegate.algebra.clocks import by_arithmetic
 from tidegate.algebra.modify import Since
 from tidegate.errors import Diagnostic, did_you_mean, unsupported
 from tidegate.language import syntax
+from tidegate.language.aggregation import asks_arrival
 from tidegate.language.blocks import Ask, Block
 from tidegate.language.catalog import Catalog, StreamDefinition, ViewDefinition
 from tidegate.language.scopes import Relation, Scope
@@ -47,7 +48,7 @@ class BoundQuery:
 
 def bind(statement: exp.Expression, catalog: Catalog, text: str, ask: Ask | None = None) -> BoundQuery:
     """The plan of a query, or a Diagnostic that says where it is wrong."""
-    binder = Binder(catalog, text, ask)
+    binder = Binder(catalog, text, ask, TimeDomain(by_arrival=_asks_first(statement, catalog)))
     try:
         plan = binder.query(statement, None)
         output = binder.output(statement)
@@ -74,6 +75,8 @@ class TimeDomain:
     stream: str = ""
     batched: dict[str, tuple[int, int] | None] = field(default_factory=dict)
     """The streams that have batches, and where the first of them stands."""
+    by_arrival: bool = False
+    """Whether somebody asks which row of a stream came first."""
 
     def add(self, domain: Type | None, stream: str, span: tuple[int, int] | None) -> None:
         if domain is None:
@@ -272,7 +275,8 @@ class Binder:
         if isinstance(definition, StreamDefinition):
             self.time.add(definition.time_type, definition.name, span_of(ast.this))
             self._batches(definition, ast)
-            return definition.scan, definition.name, not definition.table
+            scan = definition.scan_by_arrival if self.time.by_arrival else definition.scan
+            return scan, definition.name, not definition.table
         if isinstance(definition.query, ModifyOver):
             plan, source = modify_plan(definition.query, self.catalog)
             self.time.add(source.time_type, definition.name, span_of(ast.this))
@@ -326,7 +330,16 @@ def _asks_since(ast: exp.Table, schema: Schema) -> bool:
     alone = not select.args.get("joins") and not ast.args.get("joins")
     known = (ast.alias or ast.name).lower()
     asked = [c.table.lower() for c in select.find_all(exp.Column) if c.name.upper() == "TS"]
-    return known in asked or (alone and "" in asked)
+    return known in asked or (alone and ("" in asked or asks_arrival(select)))
+
+
+def _asks_first(query: exp.Expression, catalog: Catalog, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether a query, or a view that it reads, has FIRST or LAST."""
+    if asks_arrival(query):
+        return True
+    read = {t.name.lower(): catalog.find(t.name) for t in query.find_all(exp.Table)}
+    views = {n: v for n, v in read.items() if isinstance(v, ViewDefinition) and n not in seen}
+    return any(_asks_first(v.query, catalog, seen.union(views)) for v in views.values())
 
 
 _UNDERSTOOD = {

@@ -19,10 +19,11 @@ from tidegate.language.signatures import Connector
 from tidegate.language.sync_syntax import ModifyOver
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
 from tidegate.time import BATCHES
-from tidegate.types import BIGINT, TIMESTAMP, Field, Schema, Type
+from tidegate.types import BIGINT, STRING, TIMESTAMP, Field, Schema, Type
 
 ARRIVAL = "arrival_time"
 """The ordering attribute of a stream without ORDERED BY: assigned once, on entry, and recorded."""
+ORDER = Field("(order of arrival)", STRING, nullable=False, hidden=True)
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,14 @@ class StreamDefinition:
             when = declared.get(self.time_column, self.time_type)
             fields += (Field(self.time_column, when, nullable=False, hidden=True),)
         return Scan(self.name, fields, relation=self.table or self.valid is not None)
+
+    @property
+    def scan_by_arrival(self) -> Scan:
+        """The leaf for queries that ask which row came first: see `Scan.arrival`."""
+        if self.table:
+            return self.scan
+        *payload, when = self.scan.fields
+        return replace(self.scan, fields=(*payload, ORDER, when), arrival=True)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from tidegate.algebra.printing import aggregation_text, expression_text
 from tidegate.errors import Diagnostic, did_you_mean, unsupported
 from tidegate.language.aggregation import Call, is_aggregate, read_call, result_type
 from tidegate.language.blocks import Block, has_query
+from tidegate.language.catalog import ORDER
 from tidegate.language.dialect import text_of
 from tidegate.language.froms import FromBinder
 from tidegate.language.ranking import Ranking, read_ranking, with_qualify
@@ -201,14 +202,7 @@ class SelectBinder(FromBinder):
             )
         )
         if call.function in ("FIRST", "LAST"):
-            times = before.scope.time_columns()
-            if len(times) != 1:
-                raise Diagnostic(
-                    "NO_TIMESTAMP",
-                    f"{call.function} needs one base stream whose TS says which row is first",
-                    help="use ARG_MIN(value, time) or ARG_MAX(value, time)",
-                ).at(span_of(node))
-            arguments = (*arguments, ref(times[0]))
+            arguments = (*arguments, before._arrival(call.function, node))
             call = replace(call, function="ARG_MIN" if call.function == "FIRST" else "ARG_MAX")
         where = Block.bind(before, call.where) if call.where is not None else None
         call = replace(call, arguments=(), where=None)
@@ -219,6 +213,26 @@ class SelectBinder(FromBinder):
             raise AssertionError("aggregates are collected before the grouping is built")
         self._calls.append((call, arguments, where, node))
         return len(self._calls) - 1
+
+    def _arrival(self, function: str, node: exp.Expression) -> exp.Expression:
+        """What orders the rows of the one stream of FROM: time, then arrival; where nothing arrives, then all columns."""
+        timed = [(r, r.time) for r in self.scope.relations if r.time is not None]
+        if len(timed) != 1:
+            raise Diagnostic(
+                "NO_TIMESTAMP",
+                f"{function} needs one stream whose TS says which row is first",
+                help="use ARG_MIN(value, time) or ARG_MAX(value, time)",
+            ).at(span_of(node))
+        (relation, time) = timed[0]
+        if time > 0 and self.plan.schema[time - 1] == ORDER:
+            return ref(time - 1)
+        own = range(relation.offset, relation.offset + len(relation.fields))
+        shown = [i for i in own if not self.plan.schema[i].hidden and self.plan.schema[i].type.is_orderable]
+        members = [
+            exp.PropertyEQ(this=exp.to_identifier(f"k{n}"), expression=ref(i))
+            for n, i in enumerate([time, *shown])
+        ]
+        return exp.Struct(expressions=members)
 
     def _aggregate(self) -> None:
         ungrouped = SelectBinder(self.binder, self.outer)

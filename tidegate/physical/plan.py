@@ -38,6 +38,10 @@ class SourceRows:
     def name(self) -> str | None:
         return None if self.scan is None else self.scan.name
 
+    @property
+    def by_arrival(self) -> bool:
+        return self.scan is not None and self.scan.arrival
+
 
 @dataclass(frozen=True)
 class OperatorRows:

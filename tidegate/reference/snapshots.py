@@ -89,6 +89,21 @@ class Validity:
 Source = Arrivals | Validity
 
 
+def by_arrival(source: Source) -> Source:
+    """The rows with their place by time, then by arrival, before the ordering attribute: see `Scan.arrival`.
+
+    >>> by_arrival(Arrivals([(("b", 7), 7), (("a", 7), 7)])).rows[1][0][0::2]
+    ('a', 7)
+    """
+
+    def placed(row: Row, t: int, number: int) -> Row:
+        return (*row[:-1], f"{t - time.MIN:020d}{number:020d}", row[-1])
+
+    if isinstance(source, Arrivals):
+        return Arrivals([(placed(e, t, i), t) for i, (e, t) in enumerate(source.rows)])
+    return Validity([(placed(e, ts, i), ts, te, n) for i, (e, ts, te, n) in enumerate(source.rows)])
+
+
 @dataclass
 class Reference:
     """Snapshots of plans over recorded sources."""
@@ -101,6 +116,7 @@ class Reference:
     _snapshots: dict[tuple[op.Node, int], Bag] = field(default_factory=dict)
     _points: dict[op.Node, list[int]] = field(default_factory=dict)
     _arrivals: dict[op.Node, Arrivals | None] = field(default_factory=dict)
+    _by_arrival: dict[str, Source] = field(default_factory=dict)
     _instants: dict[op.Node, Arrivals] = field(default_factory=dict)
     _layered: dict[op.Node, bool] = field(default_factory=dict)
 
@@ -149,6 +165,14 @@ class Reference:
             return self.scalar(expression, schema, rows)
         return compile_scalar(expression, schema, self.functions)
 
+    def source(self, scan: op.Scan) -> Source:
+        """The rows that a scan sees."""
+        if not scan.arrival:
+            return self.sources[scan.name]
+        if scan.name not in self._by_arrival:
+            self._by_arrival[scan.name] = by_arrival(self.sources[scan.name])
+        return self._by_arrival[scan.name]
+
     def arrivals(self, plan: op.Node) -> Arrivals | None:
         """A raw stream, or filters and maps of one: its rows in order of arrival. None for anything else."""
         if plan not in self._arrivals:
@@ -157,7 +181,7 @@ class Reference:
 
     def _raw(self, plan: op.Node) -> Arrivals | None:
         if isinstance(plan, op.Scan):
-            source = self.sources[plan.name]
+            source = self.source(plan)
             return source if isinstance(source, Arrivals) else None
         if not isinstance(plan, (op.Filter, op.Project)):
             return None
@@ -306,7 +330,7 @@ def _last_rows(rows: Arrivals, size: int | None, position: int) -> Bag:
 
 def _scan(self: Reference, node: op.Scan, t: int) -> Bag:
     """A raw row is valid at its instant only; a relation's rows as long as they say."""
-    return self.sources[node.name].at(t)
+    return self.source(node).at(t)
 
 
 def _one_row(self: Reference, node: op.OneRow, t: int) -> Bag:
@@ -470,7 +494,7 @@ _MEANINGS: dict[type[op.Node], Callable[..., Bag]] = {
 
 def _changes(self: Reference, plan: op.Node) -> Iterable[int]:
     if isinstance(plan, op.Scan):
-        return self.sources[plan.name].change_points
+        return self.source(plan).change_points
     if isinstance(plan, op.OneRow):
         return {time.MIN}
     if isinstance(plan, op.Window):

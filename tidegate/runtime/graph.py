@@ -212,6 +212,7 @@ class LiveGraph:
             if joining.key is not None:
                 self.keys = {**self.keys, name: joining.key}
             self._queries = {**self._queries, name: query}
+            self._released -= {name}
             self._together = united([self._together, mine])
             self._physical = None
             self._publish()
@@ -248,10 +249,9 @@ class LiveGraph:
     def drop(self, name: str) -> None:
         """End a query after the current epoch, also one that was not added again; its results stay readable."""
         with self.lock:
-            if name in self.missing():
-                self._released |= {name}
-                return
-            self._query(name)
+            if name not in self.missing():
+                self._query(name)
+            self._released |= {name}
             self._queries = {n: q for n, q in self._queries.items() if n != name}
             self._together = united(q.physical for q in self._queries.values())
             self._physical = None

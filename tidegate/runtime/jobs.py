@@ -133,7 +133,7 @@ class Job:
     renew: bool = False
 
     def enter(self, frame: DataFrame, feeds: Sequence[Feed], late: int | None = None) -> DataFrame:
-        return enter(frame, feeds, self.physical.boundaries[0], self.partitions, late)
+        return enter(frame, feeds, self.physical.boundaries[0], self.partitions, late, self.number)
 
     def one_row(self, lanes: Sequence[Lane]) -> DataFrame:
         return one_row(self.spark, lanes, self.physical.boundaries[0], self.partitions)
@@ -143,7 +143,8 @@ class Job:
         origin = lanes[0].input.origin
         assert isinstance(origin, SourceRows)
         assert origin.scan is not None
-        return Feed(name, 0, tuple(f"c{i}" for i in range(len(origin.scan.schema))), tuple(lanes))
+        given = len(origin.scan.schema) - origin.scan.arrival
+        return Feed(name, 0, tuple(f"c{i}" for i in range(given)), tuple(lanes))
 
     def run(self, frames: Sequence[DataFrame], reading: Reading | None = None) -> list[Message]:
         """Run the epoch on the union of the frames and what is read as columns; the messages of all tasks."""
