@@ -81,7 +81,7 @@ def _range_slide(dice: random.Random, words: Words) -> Clause:
 
     def shows(rows: Rows, t: int) -> Rows:
         d = max(p for p in range(-40 - s, t + 1) if (p - origin) % s == 0)
-        return [(e, u) for e, u in rows if d - w < u <= d]
+        return [(e, u) for e, u in _since(origin, rows) if d - w < u <= d]
 
     return Clause(f"RANGE {words.span(w)} SLIDE {words.span(s)}{_at(words, origin)}", shows, True, not origin)
 
@@ -106,7 +106,7 @@ def _rows_every_time(dice: random.Random, words: Words) -> Clause:
 
     def shows(rows: Rows, t: int) -> Rows:
         d = max(p for p in range(-40 - s, t + 1) if (p - origin) % s == 0)
-        return [r for r in rows if r[1] <= d][-n:]
+        return [r for r in _since(origin, rows) if r[1] <= d][-n:]
 
     said = words.span(s) if words.seconds else f"{s} TICKS"
     return Clause(f"ROWS {n} SLIDE {said}{_at(words, origin)}", shows, False, not origin)
@@ -143,6 +143,11 @@ def _session(dice: random.Random, words: Words) -> Clause:
 
 def _origin(dice: random.Random) -> int:
     return dice.choice((0, 0, 1, -3, 5))
+
+
+def _since(origin: int, rows: Rows) -> Rows:
+    """What a window sees that starts at an instant: no earlier row (Astral's t0). Nobody says that it starts at 0."""
+    return [r for r in rows if not origin or r[1] >= origin]
 
 
 def _at(words: Words, origin: int) -> str:

@@ -167,7 +167,7 @@ class Partitioned:
         if origin.scan is None:
             once = from_rows([()], (), [(MIN, MAX, 1)])
             return once if self.since == MIN and not self.answer and self.seen == MIN else once.clear()
-        rows = come[origin.scan.name]
+        rows = come[origin.scan.leaf]
         if not entry.ordered:
             rows = rows.drop("seq")
         for predicate in origin.predicates:

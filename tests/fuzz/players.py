@@ -31,10 +31,10 @@ INSTANTS = range(FIRST - 1, 26)
 
 def frames(plan: op.Node, sources: Mapping[str, Source]) -> dict[str, Frame]:
     """The sources as chunks; raw streams with their arrival order."""
-    scans = {n.name: n for n in plan.walk() if isinstance(n, op.Scan)}
+    scans = {n.leaf: n for n in plan.walk() if isinstance(n, op.Scan)}
     result = {}
     for name, scan in scans.items():
-        source = by_arrival(sources[name]) if scan.arrival else sources[name]
+        source = by_arrival(sources[scan.name]) if scan.arrival else sources[scan.name]
         if isinstance(source, Arrivals):
             rows: Sequence[PhysicalRow] = [(e, t, t + 1, 1) for e, t in source.rows]
         else:

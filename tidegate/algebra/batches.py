@@ -78,7 +78,10 @@ def is_raw(plan: op.Node) -> bool:
 
 def _chronon(window: op.Window, batched: Set[str]) -> int:
     """How a derived stream is split: changes are single ticks; what lasts is seen once per instant."""
-    if isinstance(_origin(window.input), op.Istream | op.Dstream):
+    beneath = _origin(window.input)
+    while isinstance(beneath, Restrict):  # STARTING AT
+        beneath = _origin(beneath.input)
+    if isinstance(beneath, op.Istream | op.Dstream):
         return 1
     names = {node.name for node in window.input.walk() if isinstance(node, op.Scan)}
     if names & batched:

@@ -110,6 +110,11 @@ class Scan(Node):
     def schema(self) -> Schema:
         return self.fields
 
+    @property
+    def leaf(self) -> str:
+        """The name of what it reads: a plan may have both kinds of scans of one stream."""
+        return f"{self.name} by arrival" if self.arrival else self.name
+
     __hash__ = Node.__hash__
 
 

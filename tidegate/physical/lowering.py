@@ -210,10 +210,10 @@ class Lowering:
 
     def _leaf(self, scan: op.Scan) -> Identity:
         given = Feed(identity_of("scan", scan), rows_of_scan(scan))
-        feed = self.feeds.get(scan.name, given)
-        if any(leaf.name == scan.name and leaf.id != feed.id for leaf in self.leaves.values()):
-            raise internal(f"two leaves are named {scan.name!r}")
-        self.leaves.setdefault(feed.id, Leaf(feed.id, scan.name, scan.schema, feed.ordered, feed.rows))
+        feed = self.feeds.get(scan.leaf, given)
+        if any(leaf.name == scan.leaf and leaf.id != feed.id for leaf in self.leaves.values()):
+            raise internal(f"two leaves are named {scan.leaf!r}")
+        self.leaves.setdefault(feed.id, Leaf(feed.id, scan.leaf, scan.schema, feed.ordered, feed.rows))
         return feed.id
 
     def rows_of(self, id_: Identity) -> Rows:
