@@ -75,6 +75,8 @@ def run(
 
 def _watch(session: Any, running: list[Any], state: str | None, rows: int) -> None:
     """Status of running queries until Ctrl-C; then their latest answers and how to go on."""
+    from tidegate.runtime.refusals import check_used
+
     try:
         with console.status("") as line:
             while not running[0].wait(1):
@@ -90,10 +92,13 @@ def _watch(session: Any, running: list[Any], state: str | None, rows: int) -> No
     for query in running:
         console.print(f"latest complete answer of {query.name}:", markup=False)
         _table(query.latest().limit(rows + 1), None, rows)
+    _tell_refused(running[0].result)
     if state is None:
         console.print("stopped; the state was temporary: give --state DIRECTORY to be able to go on")
     else:
         console.print(f"stopped; the same command with --state {state} goes on from here", markup=False)
+    for query in running:
+        check_used(query.result.manifest().sources)
 
 
 @app.command()
@@ -262,6 +267,7 @@ def _show(result: Any, rows: int) -> None:
         frame = result.intervals()
         order = [c for c in ("valid_from", "valid_to") if c in frame.columns]
         _table(frame.orderBy(*order).limit(rows + 1), None, rows)
+        _tell_refused(result)
     elif isinstance(result, DataFrame):
         _table(result.limit(rows + 1), None, rows)
     elif isinstance(result, list):
@@ -269,6 +275,12 @@ def _show(result: Any, rows: int) -> None:
             console.print("  ".join(line) if isinstance(line, tuple) else str(line), markup=False)
     else:
         console.print(str(result), markup=False, highlight=False)
+
+
+def _tell_refused(result: Any) -> None:
+    """What was refused stands in the log, which is on the terminal."""
+    if not result.refused:
+        console.print("no rows were refused")
 
 
 def _table(frame: Any, title: str | None, rows: int | None = None) -> None:

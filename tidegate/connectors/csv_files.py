@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import bz2
 import csv
-import gzip
 import io
-import os
-import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import IO, Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.connectors.files import (
+    CLOSED,
     FILE_ORDER,
     FORMATS,
     PATH,
     PER_TRIGGER,
     FileSource,
     existing,
+    file_stream,
     load,
     local_files,
     missing_column,
+    opened,
 )  # fmt: skip
 from tidegate.connectors.lines import text_columns
 from tidegate.connectors.raw import (
@@ -34,7 +32,6 @@ from tidegate.connectors.raw import (
     RawStream,
     literal,
     shaped,
-    stream_reader,
 )  # fmt: skip
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
@@ -59,9 +56,6 @@ TEXT_FORM = (
 
 _NO_TEXT = "\ue000"
 """Stands for NULL within Spark's reader, so that a quoted empty text stays one."""
-_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
-_CLOSED = (".zst", ".lz4", ".snappy", ".deflate")
-"""Files that only Spark can look into."""
 _CHUNK = 1 << 20
 
 Layout = tuple[str, ...] | None
@@ -98,7 +92,7 @@ class CsvFiles(FileSource):
         quoted = [f for f in local_files(path) if _has_quotes(f, settings)]
         several = "true" if quoted or "://" in path else "false"
         # Where nobody has looked at a first line, Spark does, and refuses another one than the declared.
-        looked = bool(local_files(path)) and not any(f.endswith(_CLOSED) for f in local_files(path))
+        looked = bool(local_files(path)) and not any(f.endswith(CLOSED) for f in local_files(path))
         more = {"multiLine": several, "enforceSchema": str(looked).lower()}
         layouts = self._layouts(definition, path)
         parts = []
@@ -111,21 +105,32 @@ class CsvFiles(FileSource):
         return self._shaped(definition, frame)
 
     def live(self, spark: SparkSession, definition: StreamDefinition, inbox: str | None = None) -> RawStream:
-        """All files have the first line of those that are there already; Spark refuses another one by the file's name."""
+        """All files have the first line of those that are there already; `form` tells which have, and else Spark."""
         path = existing(definition)
         layouts = self._layouts(definition, path)
-        if len(layouts) > 1:
-            (_, first), (_, second), *_ = layouts.items()
-            raise Diagnostic(
-                "CSV_HEADERS_DIFFER",
-                f"the columns of '{definition.name}' are in another order in {second[0]} than in {first[0]}",
-                help="a live stream needs files with the same first line",
-            )
         options = {"multiLine": "true", "enforceSchema": "false"}
-        reader = stream_reader(spark, definition)
+        reader = file_stream(spark, definition)
         return self._shaped(
             definition, self._frame(reader, definition, next(iter(layouts)), path, UNKNOWN, options)
         )
+
+    def form(self, definition: StreamDefinition, file: str | None) -> Any:
+        settings = self.signature.settings(definition.source.options)
+        if file is not None:
+            first = _first_record(file, settings)
+            if first is None:
+                return None
+            _has_quotes(file, settings)
+            return "layout", _layout(definition, settings.get("header"), first, file)
+        return "layout", next(iter(self._layouts(definition, "")))
+
+    def place(self, definition: StreamDefinition, file: str, row: int) -> str:
+        settings = self.signature.settings(definition.source.options)
+        named = None not in self._layouts(definition, file)
+        with opened(file) as data:
+            records = _records(data, settings)
+            line = next((line for number, (line, _) in enumerate(records) if number == row + named), None)
+        return f"row {row + 1}" if line is None else f"line {line}"
 
     def _layouts(self, definition: StreamDefinition, path: str) -> dict[Layout, list[str]]:
         """The files by their first lines; where there is none to look at, the declared columns are expected."""
@@ -135,7 +140,7 @@ class CsvFiles(FileSource):
             first = _first_record(file, settings)
             if first is not None:
                 found.setdefault(_layout(definition, settings.get("header"), first, file), []).append(file)
-        closed = [file for file in local_files(path) if file.endswith(_CLOSED)]
+        closed = [file for file in local_files(path) if file.endswith(CLOSED)]
         if closed and len(found) > 1:
             raise Diagnostic(
                 "SOURCE_BROKEN",
@@ -215,26 +220,33 @@ def _layout(definition: StreamDefinition, header: str | None, first: list[str], 
 
 def _first_record(file: str, settings: Mapping[str, str]) -> list[str] | None:
     """The values of the first line that holds any; None where a file is empty or nobody here can look into it."""
-    if file.endswith(_CLOSED):
+    if file.endswith(CLOSED):
         return None
-    mark = settings.get("quote", '"')
+    with opened(file) as data:
+        return next((values for _, values in _records(data, settings)), None)
+
+
+def _records(data: IO[bytes], settings: Mapping[str, str]) -> Iterator[tuple[int, list[str]]]:
+    """The line at which each record begins, and its values; blank lines and comments are none."""
+    mark, comment = settings.get("quote", '"'), settings.get("comment")
     form: dict[str, Any] = {"delimiter": settings.get("separator", ",")}
     form |= {"quotechar": mark} if mark else {"quoting": csv.QUOTE_NONE}
-    encoding = settings.get("encoding", "utf-8")
-    with _opened(file) as data:
-        text = io.TextIOWrapper(data, encoding, "replace", "")
-        lines = (line.removeprefix("\ufeff") for line in text)
-        comment = settings.get("comment")
-        wanted = (line for line in lines if line.strip() and not (comment and line.startswith(comment)))
-        return next(csv.reader(wanted, **form), None)
+    text = io.TextIOWrapper(data, settings.get("encoding", "utf-8"), "replace", "")
+    reader = csv.reader((line.removeprefix("\ufeff") for line in text), **form)
+    line = 1
+    for values in reader:
+        blank = len(values) < 2 and not "".join(values).strip()
+        if not blank and not (comment and values[0].startswith(comment)):
+            yield line, values
+        line = reader.line_num + 1
 
 
 def _has_quotes(file: str, settings: Mapping[str, str]) -> bool:
     """Whether values may hold line ends. Quotes come in pairs: one that is not closed would swallow the rest of its file."""
     mark, escape = settings.get("quote", '"'), settings.get("escape")
-    if not mark or "encoding" in settings or file.endswith(_CLOSED):
+    if not mark or "encoding" in settings or file.endswith(CLOSED):
         return bool(mark)
-    with _opened(file) as data:
+    with opened(file) as data:
         count = sum(chunk.count(mark.encode()) for chunk in _chunks(data))
     if count % 2 and escape in (None, mark) and "comment" not in settings:
         raise Diagnostic(
@@ -243,16 +255,6 @@ def _has_quotes(file: str, settings: Mapping[str, str]) -> bool:
             help="quote = '' where quotes are part of the values",
         )
     return count > 0
-
-
-@contextmanager
-def _opened(file: str) -> Iterator[IO[bytes]]:
-    """A file's content; what is wrong with it is told with its name."""
-    try:
-        with _OPENERS.get(os.path.splitext(file)[1], open)(file, "rb") as data:
-            yield data
-    except (OSError, EOFError, zlib.error, LookupError, csv.Error) as problem:
-        raise Diagnostic("SOURCE_BROKEN", f"{file} cannot be read: {problem}") from problem
 
 
 def _chunks(data: IO[bytes]) -> Iterator[bytes]:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
+import csv
 import glob
+import gzip
 import os
-from typing import Any
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import IO, Any
+from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +23,9 @@ from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.language.catalog import StreamDefinition
 from tidegate.language.signatures import Option
 
+CLOSED = (".zst", ".lz4", ".snappy", ".deflate")
+"""Files that only Spark can look into."""
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 FILE_ORDER = "_metadata.file_path", "_metadata.file_block_start"
 PATH = Option("path", meaning="a file, a directory, or a pattern")
 PER_TRIGGER = Option(
@@ -33,13 +44,51 @@ class FileSource(Source):
         return self._rows(spark.read, definition, ROW_NUMBER)
 
     def live(self, spark: SparkSession, definition: StreamDefinition, inbox: str | None = None) -> RawStream:
-        return self._rows(stream_reader(spark, definition), definition, UNKNOWN)
+        return self._rows(file_stream(spark, definition), definition, UNKNOWN)
+
+    def form(self, definition: StreamDefinition, file: str | None) -> Any:
+        """How a file is laid out, where all files of a live stream must be alike (None: of no file, what is declared); a file that
+        cannot be one of the stream is refused here."""
+        return None
 
     def size(self, definition: StreamDefinition, data: Any = None) -> int:
         return sum(os.path.getsize(p) for p in local_files(path_of(definition)))
 
+    def first_refused(
+        self, spark: SparkSession, definition: StreamDefinition, file: str
+    ) -> tuple[str, str] | None:
+        if not os.path.isfile(file):
+            return None
+        alone = replace(definition, source=replace(definition.source, arguments=(glob.escape(file),)))
+        rows = self.recorded(spark, alone).frame.filter("bad IS NOT NULL").orderBy("o1", "o2")
+        found = rows.select("o1", "o2", "bad").first()
+        if found is None or found.o1:  # rows of later blocks are numbered from there
+            return None
+        return self.place(alone, file, found.o2), found.bad
+
+    def place(self, definition: StreamDefinition, file: str, row: int) -> str:
+        """Where the row of a number (from 0) stands in a file, in words for people."""
+        return f"row {row + 1}"
+
     def _rows(self, reader: Any, definition: StreamDefinition, position: str) -> RawStream:
         raise NotImplementedError
+
+
+def file_stream(spark: SparkSession, definition: StreamDefinition) -> Any:
+    """A reader of files as they come, however old they are. A file that is gone has no rows."""
+    return stream_reader(spark, definition).options(maxFileAge="36500d", ignoreMissingFiles="true")
+
+
+def local_path(uri: str, follow: bool = True) -> str:
+    """A file as people know it, of the name that Spark gives it; `follow`: what stands for another file is that one.
+
+    >>> local_path("file:///tmp/a%20b.csv")
+    '/tmp/a b.csv'
+    """
+    if not uri.startswith("file:"):
+        return uri
+    path = unquote("/" + uri.removeprefix("file:").lstrip("/"))
+    return os.path.realpath(path) if follow else path
 
 
 def path_of(definition: StreamDefinition) -> str:
@@ -68,6 +117,16 @@ def local_files(path: str) -> list[str]:
         else:
             found.append(place)
     return sorted(found)
+
+
+@contextmanager
+def opened(file: str) -> Iterator[IO[bytes]]:
+    """A file's content; what is wrong with it is told with its name."""
+    try:
+        with _OPENERS.get(os.path.splitext(file)[1], open)(file, "rb") as data:
+            yield data
+    except (OSError, EOFError, zlib.error, LookupError, csv.Error) as problem:
+        raise Diagnostic("SOURCE_BROKEN", f"{file} cannot be read: {problem}") from problem
 
 
 def load(definition: StreamDefinition, reader: Any, path: str | list[str]) -> DataFrame:

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import IO, Any
 
 from tidegate.connectors.change_logs import DEBEZIUM
-from tidegate.connectors.files import FILE_ORDER, FORMATS, PATH, PER_TRIGGER, FileSource, existing, load
+from tidegate.connectors.files import (
+    CLOSED,
+    FILE_ORDER,
+    FORMATS,
+    PATH,
+    PER_TRIGGER,
+    FileSource,
+    existing,
+    load,
+    local_files,
+    missing_column,
+    opened,
+)
 from tidegate.connectors.lines import JSON_TEXT, json_columns, parsed
 from tidegate.connectors.raw import CORRUPT, POSITION, RawStream, shaped
 from tidegate.language.catalog import StreamDefinition
 from tidegate.language.signatures import Option, Signature
 from tidegate.spark.values import schema_ddl
+
+_CHUNK = 1 << 20
 
 
 class JsonFiles(FileSource):
@@ -30,6 +49,33 @@ class JsonFiles(FileSource):
         meaning="one object per line",
     )
 
+    def place(self, definition: StreamDefinition, file: str, row: int) -> str:
+        settings = self.signature.settings(definition.source.options)
+        if settings.get("multi_line") == "true":
+            return f"value {row + 1}"
+        every = settings.get("format") == DEBEZIUM
+        with opened(file) as data:
+            numbers = (n for n, line in enumerate(data, 1) if every or line.strip())
+            line = next(islice(numbers, row, None), None)
+        return f"row {row + 1}" if line is None else f"line {line}"
+
+    def _check_columns(self, definition: StreamDefinition, path: str) -> None:
+        """A column that no row has is none of the source's: most often its name is misspelt."""
+        files = [f for f in local_files(path) if not f.endswith(CLOSED) and os.path.getsize(f)]
+        if not files or "encoding" in self.signature.settings(definition.source.options):
+            return
+        missing = {c.name: json.dumps(c.name, ensure_ascii=False).encode() for c in definition.columns}
+        for file in files:
+            with opened(file) as data:
+                for chunk in _overlapping(data, max(map(len, missing.values()))):
+                    # A name may also be written with escapes: then nobody can tell.
+                    missing = {
+                        n: text for n, text in missing.items() if text not in chunk and b"\\u" not in chunk
+                    }
+                    if not missing:
+                        return
+        raise missing_column(definition, next(iter(missing)), _members(files[0]), files[0])
+
     def _rows(self, reader: Any, definition: StreamDefinition, position: str) -> RawStream:
         path, given = existing(definition), definition.source.options
         options = self.signature.for_spark(given)
@@ -44,7 +90,25 @@ class JsonFiles(FileSource):
             ]
             frame = parsed(definition, lines.selectExpr(*chosen), "value", {"format": DEBEZIUM})
             return shaped(definition, frame, "_path", "_block", POSITION)
+        if "://" not in path:
+            self._check_columns(definition, path)
         options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
         schema = f"{schema_ddl(json_columns(definition.columns))}, {CORRUPT} STRING"
         frame = load(definition, reader.format("json").options(**options).schema(schema), path)
         return shaped(definition, frame, *FILE_ORDER, position, text=JSON_TEXT)
+
+
+def _overlapping(data: IO[bytes], size: int) -> Iterator[bytes]:
+    """The content in parts, each with the end of the one before it."""
+    before = b""
+    while part := data.read(_CHUNK):
+        yield before + part
+        before = part[-size:]
+
+
+def _members(file: str) -> list[str]:
+    """The names in a file's first object."""
+    with opened(file) as data, suppress(ValueError):
+        first = json.loads(next(line for line in data if line.strip()))
+        return list(first) if isinstance(first, dict) else []
+    return []

@@ -32,20 +32,17 @@ class ParquetFiles(FileSource):
 
     def columns(self, definition: StreamDefinition) -> Sequence[str] | None:
         """Those of any file: files that are older may have fewer. Directories may name further ones."""
-        declared = {c.name.lower() for c in definition.columns}
         found: dict[str, None] = {}
         for file in local_files(path_of(definition)):
+            found |= dict.fromkeys(_schema(definition, file).names)
             if "=" in file:
                 return None
-            try:
-                stored = pq.read_schema(file)
-            except (pa.ArrowException, OSError):
-                return None
-            _check_numbers(definition, stored, file)
-            found |= dict.fromkeys(stored.names)
-            if declared <= {name.lower() for name in found}:
-                break
         return list(found) or None
+
+    def form(self, definition: StreamDefinition, file: str | None) -> Any:
+        if file is not None:
+            _schema(definition, file)
+        return None
 
     def _rows(self, reader: Any, definition: StreamDefinition, position: str) -> RawStream:
         path = existing(definition)
@@ -58,18 +55,34 @@ class ParquetFiles(FileSource):
         return shaped(definition, load(definition, reader, path), *FILE_ORDER, position)
 
 
-def _check_numbers(definition: StreamDefinition, stored: pa.Schema, file: str) -> None:
-    """Numbers may be declared wider than they are stored, but nothing is cut off."""
-    types = {f.name.lower(): type_of_arrow(f.type) for f in stored if _is_number(f.type)}
+def _schema(definition: StreamDefinition, file: str) -> pa.Schema:
+    """A file's columns, of which those that are declared hold what is declared."""
+    try:
+        stored = pq.read_schema(file)
+    except (pa.ArrowException, OSError) as problem:
+        raise Diagnostic("SOURCE_BROKEN", f"{file} cannot be read: {problem}") from problem
+    fields = {f.name.lower(): f.type for f in stored}
     for column in definition.columns:
-        found = types.get(column.name.lower())
-        if found is None or not _is_number(arrow_type(column.type)) or _holds(column.type, found):
-            continue
-        raise Diagnostic(
-            "TYPE_MISMATCH",
-            f"column '{column.name}' of '{definition.name}' is {column.type}, and {found} in {file}",
-            help="declare it as it is stored, and CAST it in the query",
-        )
+        found = fields.get(column.name.lower())
+        if found is not None and not _fits(column.type, found):
+            raise Diagnostic(
+                "TYPE_MISMATCH",
+                f"column '{column.name}' of '{definition.name}' is {column.type}, and {found} in {file}",
+                help="declare it as it is stored, and CAST it in the query",
+            )
+    return stored
+
+
+def _fits(declared: Type, stored: pa.DataType) -> bool:
+    """Whether a column may be declared so: numbers wider than they are stored, as nothing is cut off; all else as it is."""
+    wanted = arrow_type(declared)
+    if _is_number(wanted) and _is_number(stored):
+        return _holds(declared, type_of_arrow(stored))
+    if pa.types.is_timestamp(wanted) or pa.types.is_nested(wanted):
+        return bool(
+            pa.types.is_timestamp(stored) == pa.types.is_timestamp(wanted)
+        )  # what is inside, Spark compares
+    return type_of_arrow(stored) == declared
 
 
 def _is_number(type_: pa.DataType) -> bool:

@@ -72,6 +72,12 @@ class Source:
         """About how many bytes a recorded source holds; 0 if unknown."""
         return 0
 
+    def first_refused(
+        self, spark: SparkSession, definition: StreamDefinition, file: str
+    ) -> tuple[str, str] | None:
+        """Where in a file its first row is that may not be used, in words for people, and why; None if nobody can tell."""
+        return None
+
     def columns(self, definition: StreamDefinition) -> Sequence[str] | None:
         """The names of the columns that the source has, where it can tell without reading rows."""
         return None

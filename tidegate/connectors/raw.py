@@ -12,7 +12,7 @@ program hands in: the same for every replay of the batch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -42,6 +42,19 @@ class Shape:
     te: str
     bad: str
     raw: str
+    time: str = "NULL"
+    """What gives a row its time, as people read it."""
+
+    def until(self, last: int, named: str) -> Shape:
+        """The same, where rows after a tick are refused.
+
+        Spark compiles code anew where a number in it differs. A text is handed to the code instead, and beside a column it is not
+        taken for a constant.
+        """
+        bound = f"try_cast(coalesce(CASE WHEN source < -1 THEN '' END, '{min(last, MAX)}') AS BIGINT)"
+        problem = literal(f"column '{named}' is too far ahead of the clock: ")
+        far = f"CASE WHEN {self.ts} > {bound} THEN concat({problem}, {self.time}) END"
+        return replace(self, bad=f"coalesce({self.bad}, {far})")
 
 
 @dataclass(frozen=True)
@@ -72,7 +85,7 @@ class RawStream:
         types = {c.name: c.type for c in definition.columns}
         values = names | {c.name: self._value(c, names) for c in definition.columns if c.name in names}
         chosen = [values[c.name] for c in definition.payload]
-        bad, te = "CAST(NULL AS STRING)", "CAST(NULL AS BIGINT)"
+        bad, te, shown = "CAST(NULL AS STRING)", "CAST(NULL AS BIGINT)", "CAST(NULL AS STRING)"
         if definition.table:
             ts, te = f"({MIN + 1}L - 1L)", f"{MAX}L"
         elif definition.valid is not None:
@@ -83,7 +96,9 @@ class RawStream:
             time = str(definition.time_column)
             ts = _ticks(values[time], types.get(time, TIMESTAMP))
         if not definition.table:
-            bad = f"CASE WHEN {ts} IS NULL THEN 'the time is NULL' WHEN {_at_the_limits(ts)} ELSE {bad} END"
+            shown = f"CAST({values[str(definition.time_column)]} AS STRING)"
+            beyond = self._beyond(ts, shown)
+            bad = f"CASE WHEN {ts} IS NULL THEN 'the time is NULL' WHEN {_at_the_limits(ts)}{beyond} ELSE {bad} END"
             chosen.append(values[definition.scan.schema[-1].name])
             if definition.width != 1:
                 ts, te, bad = _in_batches(definition, values, ts, te, bad)
@@ -97,7 +112,18 @@ class RawStream:
             bad = f"CASE {' '.join(unfit)} ELSE {bad} END"
         if REASON in names:
             bad = f"coalesce({names[REASON]}, {bad})"
-        return Shape(tuple(chosen), ts, te, bad, raw)
+        return Shape(tuple(chosen), ts, te, bad, raw, shown)
+
+    def _beyond(self, ts: str, shown: str) -> str:
+        """When a time is later than the definition allows; what the clock has to say about live rows is said epoch by epoch."""
+        definition = replace(self.definition, width=1)
+        if self.given.isStreaming:
+            definition = replace(definition, ahead=None)
+        last = definition.last_tick(definition.entered, live=False)
+        if last is None:
+            return ""
+        problem = literal(f"column '{definition.time_column}' is later than any row may be: ")
+        return f" WHEN {ts} > {min(last, MAX)}L THEN concat({problem}, {shown})"
 
     def _value(self, column: Field, names: Mapping[str, str]) -> str:
         """The value of a declared column: read from its text where the source gives a text."""

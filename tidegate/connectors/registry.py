@@ -30,7 +30,7 @@ from tidegate.connectors.socket_lines import SocketLines
 from tidegate.connectors.spark_formats import SparkFormat
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition
-from tidegate.language.signatures import STREAM_OPTIONS, Connector, Option, Signature
+from tidegate.language.signatures import ROW_OPTIONS, STREAM_OPTIONS, Connector, Option, Signature
 
 C = TypeVar("C", bound=Connector)
 
@@ -142,6 +142,7 @@ def described() -> str:
 def _options() -> dict[Option, list[str]]:
     """Every option with the connectors that have it."""
     found: dict[Option, list[str]] = {option: ["every stream"] for option in STREAM_OPTIONS}
+    found |= {option: ["every stream and table"] for option in ROW_OPTIONS}
     for what, connectors in (("source", _SOURCES), ("sink", _SINKS)):
         for connector in connectors:
             for option in connector.signature.options:

@@ -236,7 +236,8 @@ def enter(
         every = f"CASE WHEN {reason} IS NOT NULL THEN array({MESSAGE}) ELSE {chosen} END"
         tagged = frame.selectExpr("*", *positions, f"explode({every}) AS lane")
     source = _case("source", {f.tag: _text(f.name) for f in feeds})
-    message = f"to_json(named_struct('tag', 'Refused', 'source', {source}, 'reason', {reason}, 'raw', {raw}))"
+    message = f"to_json(named_struct('tag', 'Refused', 'source', {source}, 'reason', {reason}, 'raw', {raw}, "
+    message += "'file', nullif(o0, ''), 'row', o2))"
     values = {"lane": "lane", "meta": f"CASE WHEN lane = {MESSAGE} THEN {message} END", "ts": ts, "te": te}
     values |= {"n": "1L", "o0": "o0", "o1": "o1", "o2": "position"}
     places = {}

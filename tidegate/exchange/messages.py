@@ -61,19 +61,22 @@ class Moved:
 
 @dataclass(frozen=True)
 class Refused:
-    """A row that its source may not use."""
+    """A row that its source may not use, and where it was: its file and its place in the order of arrival, if they are known."""
 
     source: str
     reason: str
     raw: str | None = None
+    file: str | None = None
+    row: int | None = None
 
 
 @dataclass(frozen=True)
 class Quarantined:
-    """Refused rows, kept in files: how many, by source and reason."""
+    """Refused rows, kept in files: how many, by source and reason, and the first of each source."""
 
     counts: Mapping[str, Mapping[str, int]]
     files: Mapping[str, str] = field(default_factory=dict)
+    first: Mapping[str, Refused] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def encode(message: Message) -> str:
     """A message as text.
 
     >>> decode(encode(Refused("S", "no time", "x")))
-    Refused(source='S', reason='no time', raw='x')
+    Refused(source='S', reason='no time', raw='x', file=None, row=None)
     """
     return json.dumps({"tag": type(message).__name__, **to_data(message)}, separators=(",", ":"))
 

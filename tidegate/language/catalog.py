@@ -18,12 +18,15 @@ from tidegate.errors import Diagnostic
 from tidegate.language.signatures import Connector
 from tidegate.language.sync_syntax import ModifyOver
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
-from tidegate.time import BATCHES
+from tidegate.time import BATCHES, UNITS
 from tidegate.types import BIGINT, STRING, TIMESTAMP, Field, Schema, Type
 
 ARRIVAL = "arrival_time"
 """The ordering attribute of a stream without ORDERED BY: assigned once, on entry, and recorded."""
 ORDER = Field("(order of arrival)", STRING, nullable=False, hidden=True)
+
+DAY = UNITS["DAY"]
+"""How far past the clock the times of live rows may be, unless `ahead` says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ class StreamDefinition:
     `columns` are all declared columns as the source delivers them. A stream has `ordered_by` (one of them, TIMESTAMP
     or an integer) or, with `valid`, two columns for ts and te. A table has neither: its rows are valid from the beginning.
     `slack` (ticks) bounds the disorder, `idle` (microseconds of wall time without rows) moves the watermark of a
-    silent source. `entered` (microseconds since 1970) is when the definition was made: recorded rows without a time of their own get
+    silent source. `ahead` (microseconds) bounds how far past the clock a time may be, `latest` (a tick) which one is the last that is
+    used; a source that `stops` fails at the first row that it may not use. `entered` (microseconds since 1970) is when the definition was made: recorded rows without a time of their own get
     theirs from then on, one after the other, so that every reading gives them the same. `batch` names the column that orders the rows of one instant into batches; `width` is how many ticks an
     instant has in the query that reads the stream.
     """
@@ -64,6 +68,9 @@ class StreamDefinition:
     table: bool = False
     slack: int = 0
     idle: int | None = None
+    ahead: int | None = None
+    latest: int | None = None
+    stops: bool = False
     batch: str | None = None
     width: int = 1
     entered: int = field(default_factory=lambda: time_ns() // 1_000, compare=False, repr=False)
@@ -96,6 +103,17 @@ class StreamDefinition:
         if self.table:
             return None
         return self.ordered_by or (self.valid[0] if self.valid else ARRIVAL)
+
+    def last_tick(self, clock: int, live: bool) -> int | None:
+        """The last tick of a row that may be used at a time of the clock (microseconds); None: any.
+
+        Recorded rows may have been made up, so they are compared with the clock only where that is asked for.
+        """
+        clocked = self.time_type == TIMESTAMP and self.time_column != ARRIVAL
+        ahead = DAY if self.ahead is None and live else self.ahead
+        bounds = [self.latest] if self.latest is not None else []
+        bounds += [clock + ahead] if clocked and ahead is not None else []
+        return min(bounds) * self.width + self.width - 1 if bounds else None
 
     @property
     def payload(self) -> Schema:

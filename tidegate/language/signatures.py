@@ -89,8 +89,20 @@ class Option:
 STREAM_OPTIONS = (
     Option("slack", "duration", "how much later than newer rows a row may come"),
     Option("idle", "duration", "after how long a silence the stream holds others back no more"),
-)
+    Option(
+        "ahead", "duration", "how far past the clock a TIMESTAMP may order a row; live '1 day' by default, recorded no bound",
+    ),
+    Option("latest", meaning="the last instant at which a row may be, a number or a TIMESTAMP; no bound by default"),
+)  # fmt: skip
 """Options of every stream, wherever its rows come from."""
+
+ROW_OPTIONS = (
+    Option(
+        "on_error", "choice", "what happens at a row or file that cannot be used: 'quarantine' by default",
+        ("quarantine", "stop"),
+    ),
+)  # fmt: skip
+"""Options of every stream and table."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 
 from sqlglot import exp
 
@@ -13,7 +14,14 @@ from tidegate.language import syntax
 from tidegate.language.binder import bind
 from tidegate.language.blocks import Ask
 from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition, ViewDefinition
-from tidegate.language.signatures import STREAM_OPTIONS, Connector, Option, Signature, parse_period
+from tidegate.language.signatures import (
+    ROW_OPTIONS,
+    STREAM_OPTIONS,
+    Connector,
+    Option,
+    Signature,
+    parse_period,
+)
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.typing import type_from_sql
 from tidegate.types import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
@@ -59,12 +67,16 @@ def _base(statement: syntax.CreateBase, catalog: Catalog) -> StreamDefinition:
         required = bool(column.args.get("constraints"))
         columns.append(Field(column.name, kind, nullable=not required))
     table = statement.args["kind"] == "TABLE"
-    said, common = statement.args.get("options") or [], () if table else STREAM_OPTIONS
+    said, common = (
+        statement.args.get("options") or [],
+        ROW_OPTIONS if table else (*STREAM_OPTIONS, *ROW_OPTIONS),
+    )
     source = read_call(statement.args["source"], said, catalog.sources, "source", common)
     options = source.option
-    slack, idle = options.pop("slack", None), options.pop("idle", None)
+    own = {o.name: options.pop(o.name) for o in common if o.name in options}
     source = replace(source, options=tuple(options.items()))
-    definition = StreamDefinition(name, tuple(columns), source, table=table)
+    stops = own.get("on_error") == "stop"
+    definition = StreamDefinition(name, tuple(columns), source, table=table, stops=stops)
     ordered_by, valid = statement.args.get("ordered_by"), statement.args.get("valid")
     batch = statement.args.get("batch")
     if definition.table and (ordered_by is not None or valid is not None):
@@ -87,20 +99,48 @@ def _base(statement: syntax.CreateBase, catalog: Catalog) -> StreamDefinition:
                 span_of(valid[1])
             )
         definition = replace(definition, valid=(first.name, last.name))
-    domain_is_timestamp = definition.time_type == TIMESTAMP
-    places = {o.this.name.lower(): span_of(o) for o in said}
-    if slack is not None:
-        definition = replace(definition, slack=_period(slack, domain_is_timestamp, places["slack"]))
-    if idle is not None:
-        definition = replace(definition, idle=_period(idle, True, places["idle"]))
-    return definition
+    return _with_times(definition, own, {o.this.name.lower().replace("_", ""): span_of(o) for o in said})
 
 
-def _period(text: str, timestamps: bool, span: tuple[int, int] | None) -> int:
+def _with_times(
+    definition: StreamDefinition, own: Mapping[str, str], places: Mapping[str, tuple[int, int] | None]
+) -> StreamDefinition:
+    """The definition with what its options say about time."""
+    timestamps = definition.time_type == TIMESTAMP
+    readers: dict[str, Callable[[str], int]] = {
+        "slack": lambda text: parse_period(text, timestamps),
+        "idle": lambda text: parse_period(text, True),
+        "ahead": lambda text: _ahead(text, definition),
+        "latest": lambda text: _latest(text, timestamps),
+    }
+    found = {}
+    for option, read in readers.items():
+        if option in own:
+            try:
+                found[option] = read(own[option])
+            except Diagnostic as diagnostic:
+                raise diagnostic.at(places[option]) from None
+    return replace(definition, **found)  # type: ignore[arg-type]
+
+
+def _ahead(text: str, definition: StreamDefinition) -> int:
+    if definition.time_type != TIMESTAMP:
+        raise Diagnostic(
+            "TIME_DOMAIN",
+            "no clock tells which integer is ahead of it",
+            help="say the last instant at which a row may be: latest = 1000000",
+        )
+    return parse_period(text, True)
+
+
+def _latest(text: str, timestamps: bool) -> int:
     try:
-        return parse_period(text, timestamps)
-    except Diagnostic as diagnostic:
-        raise diagnostic.at(span) from None
+        return time.to_ticks(datetime.fromisoformat(text)) if timestamps else int(text)
+    except ValueError:
+        expected = "a TIMESTAMP, as '2030-12-31 23:59:59'" if timestamps else "a whole number"
+        raise Diagnostic(
+            "INVALID_OPTION", f"'{text}' is no instant of the stream", help=f"give {expected}"
+        ) from None
 
 
 def _declared(identifier: exp.Expression, columns: Schema) -> Field:

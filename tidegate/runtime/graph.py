@@ -30,7 +30,7 @@ from tidegate.connectors.sinks import Sink, claim, refuse_taken
 from tidegate.connectors.sources import RawStream, Shape, read_recorded
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.exchange.lanes import Feed, Lane
-from tidegate.exchange.messages import Message, WaveReport
+from tidegate.exchange.messages import Message, Refused, WaveReport
 from tidegate.language.catalog import StreamDefinition
 from tidegate.physical.plan import Birth, Plan, disputed, united
 from tidegate.physical.planning import plan_query
@@ -41,6 +41,7 @@ from tidegate.runtime.figures import Figures
 from tidegate.runtime.jobs import Job, Physical, physical, plan_beside, source_names
 from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest, SourceProgress, after
 from tidegate.runtime.merging import FILES, merged
+from tidegate.runtime.refusals import stop_at_refused
 from tidegate.runtime.repartition import repartition
 from tidegate.runtime.results import Result
 from tidegate.scalars.functions import code_identity
@@ -49,6 +50,7 @@ from tidegate.spark.typing import ask_spark
 from tidegate.storage import Storage
 from tidegate.time import MAX, MIN, add
 from tidegate.types import Schema, Type
+from tidegate.worker.quarantine import quarantined
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,8 @@ class LiveGraph:
         self.partitions = partitions or self.ledger.latest.partitions or cores(spark)
         self.retention = retention
         self._clock = clock
+        self.wall: Callable[[], int] = lambda: time.time_ns() // 1_000
+        """Microseconds since 1970: what rows of TIMESTAMPs must not be far ahead of."""
         self._queries: dict[str, Query] = {}
         self._released: frozenset[str] = frozenset()
         """Queries that the storage knows and that are to end with the next epoch."""
@@ -159,6 +163,7 @@ class LiveGraph:
         """More result files of one kind than this are merged."""
         self._delivered: dict[tuple[str, int], int] = {}
         self._physical: Physical | None = None
+        self._aside: list[Refused] = []
         self._together = Plan()
         """What all queries compute."""
         self._places: Mapping[str, int] | None = None
@@ -345,6 +350,11 @@ class LiveGraph:
             batch = combine(frames) if frames else None
             return self.epoch(batch, None, upto)
 
+    def refuse(self, files: Iterable[Refused]) -> None:
+        """Files that were set aside: told with the next epoch."""
+        with self.lock:
+            self._aside += files
+
     def finish(self) -> Manifest:
         """The last epoch: no source says anything more, so everything that waits becomes final."""
         with self.lock:
@@ -382,6 +392,7 @@ class LiveGraph:
                 logs={} if self._renews(before) else before.logs,
             )
             self.ledger.commit(manifest)
+            self._aside = []
             self._places = self._ready().places
             self._pace.tasks = messages
             self._pace.pass_points(self._queries.values(), self._instant(before.upto), self._instant(upto))
@@ -446,6 +457,7 @@ class LiveGraph:
         observed: Observation | None = None
         names = [n for n in self.streams() if batch is not None and n in batch.tags]
         if batch is not None and names:
+            batch = self._bounded(batch, names)
             observed = Observation()
             frame = batch.frame.observe(observed, *_observed(batch, names))
             # The heartbeat, and streams that no query reads any more, end here.
@@ -454,9 +466,22 @@ class LiveGraph:
             frames.append(job.enter(frame, feeds, None if before.upto == MIN else before.upto))
         frames += self._tables(job, before)
         messages = job.run(frames)
+        if self._aside:
+            messages.append(quarantined(self.storage, before.epoch + 1, "files", self._aside))
+        stop_at_refused(self.spark, self.definitions, messages)
         found = observed.get if observed is not None else {}
         seen = {n: (found[f"newest_{batch.tags[n]}"], found[f"rows_{batch.tags[n]}"]) for n in names if batch}
         return seen, messages
+
+    def _bounded(self, batch: Batch, names: Sequence[str]) -> Batch:
+        """The batch without rows that are far ahead of the clock: one of them would make all that follow late."""
+        shapes, now = dict(batch.shapes), self.wall()
+        for name in names:
+            definition = self.definitions[name]
+            last = definition.last_tick(now, live=True)
+            if last is not None:
+                shapes[name] = shapes[name].until(last, str(definition.time_column))
+        return replace(batch, shapes=shapes)
 
     def _tables(self, job: Job, before: Manifest) -> list[DataFrame]:
         """Tables, and the one row without columns: read once, in the first epoch of a query."""

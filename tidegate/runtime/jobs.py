@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from tidegate.algebra.failures import WORKER_DIED
 from tidegate.algebra.operators import Node, Scan
+from tidegate.connectors.files import local_path
 from tidegate.errors import Diagnostic
 from tidegate.exchange.lanes import (
     Boundary,
@@ -243,6 +246,16 @@ def collected(frame: DataFrame) -> list[Message]:
     return messages
 
 
+class BrokenFileError(Diagnostic):
+    """A file that Spark could not read to its end."""
+
+    def __init__(self, problem: PySparkException) -> None:
+        self.file = local_path((problem.getMessageParameters() or {}).get("path", ""), follow=False)
+        causes = re.findall(r"^Caused by: (?:[\w.$]*\.)?(\w+(?:: [^\n]*)?)", str(problem), re.MULTILINE)
+        self.why = causes[-1] if causes else "it is broken"
+        super().__init__("SOURCE_BROKEN", f"{os.path.realpath(self.file)} cannot be read: {self.why}")
+
+
 def _of_task(text: str) -> Diagnostic | None:
     """What a task could not tell as a message, and so raised: see `exchange.messages.raised`."""
     _, marked, rest = text.partition(MARK)
@@ -257,6 +270,8 @@ def _of_spark(problem: PySparkException) -> Diagnostic | None:
     text, condition = str(problem), problem.getCondition()
     if condition is None or "Traceback" in text:
         return None
+    if condition.startswith("FAILED_READ_FILE"):
+        return BrokenFileError(problem)
     message = (
         text.split(" If necessary set", maxsplit=1)[0]
         .split("SQLSTATE", maxsplit=1)[0]

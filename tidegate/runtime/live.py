@@ -10,8 +10,8 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -28,9 +28,12 @@ from tidegate.connectors.sinks import Sink
 from tidegate.connectors.sources import RawStream, read_live
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
+from tidegate.runtime.file_gate import FileGate, gate_of
 from tidegate.runtime.graph import Batch, Joining, LiveGraph, Query, combine
-from tidegate.runtime.jobs import source_names
+from tidegate.runtime.jobs import BrokenFileError, source_names
+from tidegate.runtime.ledger import SourceProgress
 from tidegate.runtime.polling import Polled
+from tidegate.runtime.refusals import report
 from tidegate.runtime.results import Result
 from tidegate.spark.context import own_session
 
@@ -56,7 +59,9 @@ class LiveRun:
         self.failure: Diagnostic | None = None
         """What ended the run, if it has a name."""
         self._polled: dict[str, Polled] = {}
+        self._gates: dict[str, FileGate] = {}
         self._ended = threading.Event()
+        self._reported: Mapping[str, SourceProgress] = {}
 
     # Life.
 
@@ -118,6 +123,13 @@ class LiveRun:
                 pass
             stream.stop()
         self.graph.settle()
+
+    def report(self) -> None:
+        """Say in the log what was refused so far; once."""
+        sources = self.graph.ledger.latest.sources
+        if sources != self._reported:
+            self._reported = sources
+            report(sources, self.graph.storage.path("quarantine"))
 
     def finish(self) -> None:
         """Take in what is there, stop, and make everything final."""
@@ -224,6 +236,7 @@ class LiveRun:
         failure = self._stream.exception() if self._stream is not None else None
         return {
             **self.graph.status(),
+            "files": {name: gate.status() for name, gate in self._gates.items()},
             "running": self.is_active,
             "waiting_for": self.graph.missing() if self._waiting is not None else [],
             "failure": None if (found := self.failure or failure) is None else str(found),
@@ -295,13 +308,36 @@ class LiveRun:
             if self._stopping:
                 raise RuntimeError("the run is being stopped")
             batch = None if layout is None else Batch(frame, layout.tags, layout.shapes)
+            with self._noted():
+                self._epoch(batch, number)
+        if not self._stopping:
+            with self._noted():
+                self._poll()
+                for gate in self._gates.values():
+                    self.graph.refuse(gate.look())
+
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        """Spark passes on the text of an exception only."""
+        try:
+            yield
+        except Diagnostic as diagnostic:
+            self.failure = diagnostic
+            raise
+
+    def _epoch(self, batch: Batch | None, number: int) -> None:
+        """An epoch; a file that cannot be read is set aside, and the epoch begins again without it."""
+        while True:
             try:
                 self.graph.epoch(batch, number)
-            except Diagnostic as diagnostic:
-                self.failure = diagnostic
-                raise
-        if not self._stopping:
-            self._poll()
+            except BrokenFileError as problem:
+                broken = [g.set_aside(problem.file, problem.why) for g in self._gates.values()]
+                found = [b for b in broken if b is not None]
+                if not found:
+                    raise
+                self.graph.refuse(found)
+            else:
+                return
 
     def _poll(self) -> bool:
         """Ask the sources that are asked for their rows; whether one of them had any."""
@@ -312,8 +348,14 @@ class LiveRun:
         return Polled(self.graph.storage, definition, SOURCES.named(definition.source))
 
     def _source(self, definition: StreamDefinition) -> RawStream:
-        inbox = None
-        if SOURCES.named(definition.source).inbox:
+        inbox, source = None, SOURCES.named(definition.source)
+        if definition.name not in self._gates and (gate := gate_of(self.graph.storage, definition, source)):
+            self._gates[definition.name] = gate
+        if definition.name in self._gates:
+            gate = self._gates[definition.name]
+            self.graph.refuse(gate.look(starting=True))
+            return read_live(self._spark, gate.stream)
+        if source.inbox:
             inbox = self.graph.storage.path(f"inbox/{definition.name}")
             self.graph.storage.make_folder(f"inbox/{definition.name}")
         return read_live(self._spark, definition, inbox)

@@ -10,9 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from tidegate.connectors.sources import RawStream, read_recorded, size_in_bytes
+from tidegate.exchange.messages import Message, Quarantined
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.jobs import Job, Physical, Progress
-from tidegate.runtime.ledger import Ledger, after
+from tidegate.runtime.ledger import Ledger, SourceProgress, after
+from tidegate.runtime.refusals import all_refused, report, stop_at_refused
 from tidegate.runtime.repartition import repartition
 from tidegate.spark.context import cores
 from tidegate.time import MAX, MIN
@@ -54,6 +56,7 @@ class Recording:
             if progress is not None:
                 progress(done / len(ends))
             self._epoch(ledger, streams, readable, upto, partitions)
+        report(ledger.latest.sources, ledger.storage.path("quarantine"))
         if progress is not None:
             progress(1.0)
 
@@ -91,7 +94,25 @@ class Recording:
         if single and first:
             frames.append(job.one_row(single))
         messages = job.run(frames, reading(columns, before.upto, upto, cores(self.spark)))
-        ledger.commit(after(before, messages, upto=upto, partitions=partitions))
+        stop_at_refused(self.spark, self.definitions, messages)
+        manifest = after(before, messages, upto=upto, partitions=partitions)
+        if upto == MAX:
+            self._check_used(streams, manifest.sources, messages)
+        ledger.commit(manifest)
+
+    def _check_used(
+        self,
+        streams: Mapping[str, RawStream],
+        sources: Mapping[str, SourceProgress],
+        messages: Sequence[Message],
+    ) -> None:
+        """A source of which every row was refused has failed. Where rows came through, nobody has to look."""
+        for name, source in sorted(sources.items()):
+            if not source.refused or source.newest != MIN or name not in streams:
+                continue
+            if streams[name].frame.filter("bad IS NULL").limit(1).count() == 0:
+                examples = [m.first[name] for m in messages if isinstance(m, Quarantined) and name in m.first]
+                raise all_refused(name, source, examples[0] if examples else None)
 
     def _partitions(self, columns: Sequence[Columnar]) -> int:
         """As many for each core, where the number of rows is known."""

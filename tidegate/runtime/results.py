@@ -58,6 +58,11 @@ class Result:
         """Every snapshot before this instant is final."""
         return self.manifest().upto
 
+    @property
+    def refused(self) -> dict[str, dict[str, int]]:
+        """How many rows each source refused, by reason; rows in = rows used + rows refused."""
+        return {name: dict(s.refused) for name, s in self.manifest().sources.items() if s.refused}
+
     def signed(self) -> DataFrame:
         """The rows as they were computed: `c0`, …, `ts`, `te`, `n`."""
         return self._read(self.parts())

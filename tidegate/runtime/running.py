@@ -24,6 +24,7 @@ from tidegate.runtime.advice import warn
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.graph import Joining
 from tidegate.runtime.live import LiveRun
+from tidegate.runtime.refusals import check_used
 from tidegate.runtime.results import Result
 from tidegate.runtime.summary import describe_state
 from tidegate.time import BATCHES, MIN, add, to_ticks
@@ -139,6 +140,7 @@ class Running:
                 run.drop(name)
             else:
                 run.stop()
+                run.report()
             self._asked = {n: a for n, a in self._asked.items() if n != name.lower()}
             if not any(self._runs[a.kind] is run for a in self._asked.values()):
                 self._runs = {kind: r for kind, r in self._runs.items() if r is not run}
@@ -166,6 +168,7 @@ class Running:
         with self._lock:
             for run in self._runs.values():
                 run.stop()
+                run.report()
             self._runs, self._asked = {}, {}
 
     def failure(self, run: LiveRun, diagnostic: Diagnostic | None = None) -> Diagnostic | None:
@@ -273,6 +276,8 @@ class LiveQuery:
             self.run.finish()
         except Diagnostic as diagnostic:
             raise self.running.failure(self.run, diagnostic) or diagnostic from None
+        self.run.report()
+        check_used(self.run.graph.ledger.latest.sources)
 
     def stop(self) -> None:
         """Stop this query. The last one of a graph stops it; starting it again on the same state goes on."""

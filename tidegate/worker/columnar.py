@@ -109,6 +109,8 @@ def columnar(definition: StreamDefinition, lanes: Sequence[Lane]) -> Columnar | 
     name, types = definition.time_column, {c.name: c.type for c in definition.columns}
     if definition.table or definition.valid is not None or definition.width != 1 or name not in types:
         return None
+    if definition.last_tick(definition.entered, live=False) is not None:
+        return None
     if types[name] not in (TIMESTAMP, TIMESTAMP_NTZ, BIGINT, INT) or not all(map(_can_prepare, lanes)):
         return None
     place = str(definition.source.arguments[0])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,12 +16,11 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark import TaskContext, cloudpickle
 
 from tidegate.errors import Diagnostic
 from tidegate.exchange.lanes import Boundary, Lane
-from tidegate.exchange.messages import Failed, Log, Message, Quarantined, Refused, WaveReport, raised
+from tidegate.exchange.messages import Failed, Log, Message, Refused, WaveReport, raised
 from tidegate.exchange.tagged_rows import (
     Sender,
     by_lane,
@@ -42,6 +40,7 @@ from tidegate.storage import Storage
 from tidegate.worker import segments
 from tidegate.worker.cache import FairCache
 from tidegate.worker.columnar import Reading, read_split
+from tidegate.worker.quarantine import quarantined
 from tidegate.worker.result_files import write_results
 from tidegate.worker.segments import WAITING, States
 
@@ -415,29 +414,9 @@ def _count(tables: Mapping[str, Mapping[str, Frame]]) -> int:
 
 
 def _without_refused(epoch: Epoch, partition: int, messages: Sequence[Message]) -> list[Message]:
-    """Rows that cannot be used are kept in files, with the reason and their text, and told as numbers."""
+    """Rows that cannot be used are kept in files and told as numbers."""
     refused = [m for m in messages if isinstance(m, Refused)]
     others: list[Message] = [m for m in messages if not isinstance(m, Refused)]
     if not refused or any(isinstance(m, Failed) for m in others):
         return others
-    counts: dict[str, dict[str, int]] = {}
-    files: dict[str, str] = {}
-    for source in sorted({m.source for m in refused}):
-        mine = [m for m in refused if m.source == source]
-        rows = pa.table(
-            {
-                "epoch": pa.array([epoch.number] * len(mine), pa.int64()),
-                "reason": pa.array([m.reason for m in mine], pa.string()),
-                "raw": pa.array([m.raw for m in mine], pa.string()),
-            }
-        )
-        sink = pa.BufferOutputStream()
-        pq.write_table(rows, sink)
-        files[source] = f"quarantine/{source}/{epoch.number:08d}-{partition}-{uuid.uuid4().hex[:12]}.parquet"
-        epoch.storage.write(files[source], sink.getvalue())
-        counts[source] = {}
-        for m in mine:
-            # A reason is what is counted, a colon, and the value.
-            reason = m.reason.split(": ", 1)[0]
-            counts[source][reason] = counts[source].get(reason, 0) + 1
-    return [*others, Quarantined(counts, files)]
+    return [*others, quarantined(epoch.storage, epoch.number, str(partition), refused)]

@@ -1,0 +1,163 @@
+"""The files of a live source on their way in: each is looked at once, and let in, or set aside by its name.
+
+Spark follows a folder of links to the files that were let in, and takes each link once. A link's name says which file it was
+(its size and the time of its last change), so the links are all that has to be remembered: over restarts, too. A file that
+is replaced or grows after it was let in is told, not read again: its rows would count twice. One that was set aside is
+looked at again when it has changed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tidegate.connectors.files import FileSource, existing, local_files, path_of
+from tidegate.errors import Diagnostic
+from tidegate.exchange.messages import Refused
+from tidegate.language.catalog import StreamDefinition
+from tidegate.runtime.refusals import ASIDE
+from tidegate.storage import Storage
+
+LOG = logging.getLogger("tidegate")
+
+Mark = tuple[int, int]
+"""A file's size, and when it was last changed (nanoseconds)."""
+
+
+@dataclass
+class FileGate:
+    """The files of one source, for one run."""
+
+    storage: Storage
+    definition: StreamDefinition
+    source: FileSource
+    let_in: dict[str, Mark] = field(default_factory=dict)
+    aside: dict[str, Mark] = field(default_factory=dict)
+    changed: dict[str, Mark] = field(default_factory=dict)
+    """Files that are others than those that were let in."""
+    _form: Any = None
+    _number: int = 0
+
+    def __post_init__(self) -> None:
+        for folder, known in ((self._inbox, self.let_in), (self._outside, self.aside)):
+            self.storage.make_folder(folder)
+            for name in self.storage.names(folder):
+                number, size, moment = name.split(".", 1)[0].split("-")
+                known[os.readlink(self.storage.path(f"{folder}/{name}"))] = int(size), int(moment)
+                self._number = max(self._number, int(number))
+        for file in sorted(self.let_in):
+            if self._form is None and os.path.exists(file):
+                self._form = self.source.form(self.definition, file)
+
+    @property
+    def _inbox(self) -> str:
+        return f"inbox/{self.definition.name}"
+
+    @property
+    def _outside(self) -> str:
+        return f"aside/{self.definition.name}"
+
+    @property
+    def stream(self) -> StreamDefinition:
+        """The stream, read from what is let in."""
+        if self._form is None:
+            self._form = self.source.form(self.definition, None)
+        place = self.storage.path(self._inbox)
+        return replace(self.definition, source=replace(self.definition.source, arguments=(place,)))
+
+    def look(self, starting: bool = False) -> list[Refused]:
+        """Let in what is new; the files that had to be set aside.
+
+        If there are files at the start of a run and none can be let in, the source is not as it was declared.
+        """
+        if starting:
+            existing(self.definition)
+        fresh: dict[str, Mark] = {}
+        problems: dict[str, Diagnostic] = {}
+        for file in local_files(path_of(self.definition)):
+            mark = _mark(file)
+            if mark is None or not mark[0] or mark in (self.let_in.get(file), self.aside.get(file)):
+                continue
+            if file in self.let_in:
+                self._tell_change(file, mark)
+                continue
+            fresh[file] = mark
+            try:
+                self._check(file)
+            except Diagnostic as problem:
+                if self.definition.stops:
+                    raise
+                problems[file] = problem
+        if starting and problems and len(problems) == len(fresh) and not self.let_in:
+            raise next(iter(problems.values()))
+        for file, mark in fresh.items():
+            if file not in problems:
+                self._link(self._inbox, file, mark)
+                self.let_in[file] = mark
+                self.aside.pop(file, None)
+        return [self._set_aside(file, fresh[file], problem.message) for file, problem in problems.items()]
+
+    def _check(self, file: str) -> None:
+        form = self.source.form(self.definition, file)
+        if self._form is not None and form is not None and form != self._form:
+            raise Diagnostic(
+                "FORM_DIFFERS",
+                f"{file} has other columns, or in another order, than the files before it",
+                help="a live stream needs files with the same first line",
+            )
+        self._form = form if self._form is None else self._form
+
+    def set_aside(self, link: str, why: str) -> Refused | None:
+        """Take out a file that was let in and cannot be read; None if it is none of this source's."""
+        if os.path.dirname(link) != self.storage.path(self._inbox) or not os.path.islink(link):
+            return None
+        file = os.readlink(link)
+        if self.definition.stops:
+            raise Diagnostic("SOURCE_BROKEN", f"{file} cannot be read: {why}")
+        mark = self.let_in.pop(file)
+        os.remove(link)
+        return self._set_aside(file, mark, f"{file} cannot be read: {why}")
+
+    def _set_aside(self, file: str, mark: Mark, why: str) -> Refused:
+        self._link(self._outside, file, mark)
+        self.aside[file] = mark
+        LOG.warning("a file of '%s' is set aside: %s", self.definition.name, why)
+        return Refused(self.definition.name, f"{ASIDE}: {why}", None, file)
+
+    def _tell_change(self, file: str, mark: Mark) -> None:
+        if self.changed.get(file) != mark:
+            self.changed[file] = mark
+            LOG.warning(
+                "%s has changed since '%s' read it, and is not read again: its rows would count twice",
+                file,
+                self.definition.name,
+            )
+
+    def _link(self, folder: str, file: str, mark: Mark) -> None:
+        self._number += 1
+        suffix = os.path.splitext(file)[1]
+        name = f"{self._number:012d}-{mark[0]}-{mark[1]}{suffix}"
+        os.symlink(file, self.storage.path(f"{folder}/{name}"))
+
+    def status(self) -> dict[str, list[str]]:
+        return {"aside": sorted(self.aside), "changed": sorted(self.changed)}
+
+
+def gate_of(storage: Storage, definition: StreamDefinition, source: Any) -> FileGate | None:
+    """The gate of a source whose files are on this machine, as the state is; others are followed by Spark alone."""
+    if not isinstance(source, FileSource) or storage.local is None or "://" in path_of(definition):
+        return None
+    # Folders may hold columns in their names, which a link would lose.
+    if any("=" in file for file in local_files(path_of(definition))):
+        return None
+    return FileGate(storage, definition, source)
+
+
+def _mark(file: str) -> Mark | None:
+    try:
+        found = os.stat(file)
+    except FileNotFoundError:
+        return None
+    return found.st_size, found.st_mtime_ns
