@@ -27,11 +27,13 @@ from tidegate.connectors.sinks import Sink
 from tidegate.connectors.sources import RawStream, read_live
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
+from tidegate.redaction import masked
 from tidegate.runtime.graph import Batch, Joining, LiveGraph, Query, combine
 from tidegate.runtime.jobs import source_names
 from tidegate.runtime.polling import Polled
 from tidegate.runtime.results import Result
 from tidegate.spark.context import own_session
+from tidegate.storage import name_in_path
 
 _HEARTBEAT = -1
 PATIENCE = 5.0
@@ -200,7 +202,7 @@ class LiveRun:
             definition.source.function == "memory"
             and data.get(definition.name) is not None
             and definition.name not in self.graph.ledger.latest.sources
-            and not self.graph.storage.names(f"inbox/{definition.name}")
+            and not self.graph.storage.names(f"inbox/{name_in_path(definition.name)}")
         )
 
     def drop(self, name: str) -> None:
@@ -215,7 +217,7 @@ class LiveRun:
         return {
             **self.graph.status(),
             "running": self.is_active,
-            "failure": None if failure is None else str(self.failure or failure),
+            "failure": None if failure is None else masked(str(self.failure or failure)),
         }
 
     def push(self, name: str, rows: Any) -> None:
@@ -233,7 +235,8 @@ class LiveRun:
         return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
     def _publish(self, name: str, rows: bytes) -> None:
-        self.graph.storage.publish(f"inbox/{name}/{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.parquet", rows)
+        file = f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.parquet"
+        self.graph.storage.publish(f"inbox/{name_in_path(name)}/{file}", rows)
 
     # The stream.
 
@@ -303,8 +306,9 @@ class LiveRun:
     def _source(self, definition: StreamDefinition) -> RawStream:
         inbox = None
         if SOURCES.named(definition.source).inbox:
-            inbox = self.graph.storage.path(f"inbox/{definition.name}")
-            self.graph.storage.make_folder(f"inbox/{definition.name}")
+            folder = f"inbox/{name_in_path(definition.name)}"
+            inbox = self.graph.storage.path(folder)
+            self.graph.storage.make_folder(folder)
         return read_live(self._spark, definition, inbox)
 
 

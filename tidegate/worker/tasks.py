@@ -38,7 +38,7 @@ from tidegate.kernels.modify import ModifyKernel, anomalies_of
 from tidegate.kernels.rows import Frame, Table
 from tidegate.physical.lowering import Program, call_spans
 from tidegate.physical.plan import OperatorRows, SourceRows
-from tidegate.storage import Storage
+from tidegate.storage import Storage, name_in_path
 from tidegate.worker import segments
 from tidegate.worker.cache import FairCache
 from tidegate.worker.columnar import Reading, read_split
@@ -433,7 +433,8 @@ def _without_refused(epoch: Epoch, partition: int, messages: Sequence[Message]) 
         )
         sink = pa.BufferOutputStream()
         pq.write_table(rows, sink)
-        files[source] = f"quarantine/{source}/{epoch.number:08d}-{partition}-{uuid.uuid4().hex[:12]}.parquet"
+        file = f"{epoch.number:08d}-{partition}-{uuid.uuid4().hex[:12]}.parquet"
+        files[source] = f"quarantine/{name_in_path(source)}/{file}"
         epoch.storage.write(files[source], sink.getvalue())
         counts[source] = {}
         for m in mine:
