@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import Diagnostic
+from tidegate.policy import CLOSED, OPEN, Policy, closed
 
 if TYPE_CHECKING:
     from tidegate.session import Query, Session, connect
 
-__all__ = ["Diagnostic", "Query", "Session", "connect"]
+__all__ = ["CLOSED", "OPEN", "Diagnostic", "Policy", "Query", "Session", "closed", "connect"]
 __version__ = "0.1.0"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +15,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from tidegate import policy
 from tidegate.errors import Diagnostic, internal
 from tidegate.nexmark.commands import bench, nexmark
+from tidegate.policy import Policy
+from tidegate.redaction import masked
 
 app = typer.Typer(
     name="tidegate",
@@ -37,6 +41,22 @@ Partitions = Annotated[
 ]
 Rows = Annotated[int, typer.Option(help="How many rows of an answer to show.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Show Spark's own messages.")]
+Closed = Annotated[
+    bool, typer.Option("--closed", help="Statements reach nothing but what --read and --write name.")
+]
+Read = Annotated[
+    list[str] | None, typer.Option(help="With --closed: files below this directory may be read.")
+]
+Write = Annotated[
+    list[str] | None, typer.Option(help="With --closed: files below this directory may be written.")
+]
+
+
+def _policy(closed: bool, read: list[str] | None, write: list[str] | None) -> Policy:
+    """What a script's statements may reach; directories are named for statements that reach no others."""
+    if (read or write) and not closed:
+        raise Diagnostic("WRONG_ARGUMENTS", "--read and --write need --closed", help="add --closed")
+    return policy.closed(read or (), write or ()) if closed else policy.OPEN
 
 
 @app.command()
@@ -51,6 +71,9 @@ def run(
     ] = False,
     epoch: Annotated[float, typer.Option(help="Seconds from one epoch to the next, for live data.")] = 1.0,
     verbose: Verbose = False,
+    closed: Closed = False,
+    read: Read = None,
+    write: Write = None,
 ) -> None:
     """Run a script; show the answer of each query. Queries over live sources run until Ctrl-C."""
     from tidegate.language.dialect import parse
@@ -58,7 +81,8 @@ def run(
     from tidegate.session import connect
 
     text = _read(script)
-    session = connect(master=master, state=state, partitions=partitions, verbose=verbose)
+    rules = _policy(closed, read, write)
+    session = connect(master=master, state=state, partitions=partitions, verbose=verbose, policy=rules)
     session.live, session.epoch = live, epoch
     running: list[LiveQuery] = []
     for statement in parse(text):
@@ -133,10 +157,14 @@ def explain(
     graphviz: Annotated[bool, typer.Option("--graphviz", help="As a Graphviz digraph.")] = False,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="As a Mermaid flowchart.")] = False,
     master: Master = None,
+    closed: Closed = False,
+    read: Read = None,
+    write: Write = None,
 ) -> None:
     """Show the plan of each query of a script, without running it."""
     form = "json" if json else "graphviz" if graphviz else "mermaid" if mermaid else "text"
-    _each_query(script, master, lambda query: print(query.explain(form)))
+    rules = _policy(closed, read, write)
+    _each_query(script, master, rules, lambda query: print(query.explain(form)))
 
 
 @app.command()
@@ -144,6 +172,9 @@ def verify(
     script: Script,
     instants: Annotated[int, typer.Option(help="How many change points to compare; 0: all.")] = 0,
     master: Master = None,
+    closed: Closed = False,
+    read: Read = None,
+    write: Write = None,
 ) -> None:
     """Run each query of a script and compare its answer with the reference, instant by instant."""
     wrong: list[str] = []
@@ -155,7 +186,7 @@ def verify(
         if not found:
             wrong.append(query.name)
 
-    _each_query(script, master, check)
+    _each_query(script, master, _policy(closed, read, write), check)
     if wrong:
         raise typer.Exit(1)
 
@@ -167,12 +198,16 @@ def shell(
     partitions: Partitions = None,
     rows: Rows = 20,
     verbose: Verbose = False,
+    closed: Closed = False,
+    read: Read = None,
+    write: Write = None,
 ) -> None:
     """Ask queries one after the other."""
     from tidegate.session import connect
     from tidegate.shell import Shell
 
-    session = connect(master=master, state=state, partitions=partitions, verbose=verbose)
+    rules = _policy(closed, read, write)
+    session = connect(master=master, state=state, partitions=partitions, verbose=verbose, policy=rules)
     Shell(session, lambda result: _show(result, rows)).run()
 
 
@@ -221,7 +256,7 @@ def demo(
     console.print("All answers equal the reference. Next: docs/first-query.md, or `tidegate shell`.")
 
 
-def _each_query(script: Path, master: str | None, do: Callable[[Any], None]) -> None:
+def _each_query(script: Path, master: str | None, rules: Policy, do: Callable[[Any], None]) -> None:
     from sqlglot import exp
 
     from tidegate.language import syntax
@@ -229,7 +264,7 @@ def _each_query(script: Path, master: str | None, do: Callable[[Any], None]) -> 
     from tidegate.session import connect
 
     text = _read(script)
-    session = connect(master=master)
+    session = connect(master=master, policy=rules)
     asked = 0
     for statement in parse(text):
         if isinstance(statement, (syntax.Explain, syntax.Verify, syntax.InsertInto, syntax.AsOf)):
@@ -333,7 +368,8 @@ def main() -> None:
         sys.exit(130)
     except (RuntimeError, AssertionError, TypeError, KeyError, ValueError, AttributeError) as defect:
         errors.print(str(internal(f"{type(defect).__name__}: {defect}")), markup=False, highlight=False)
-        raise
+        errors.print(masked("".join(traceback.format_exception(defect))), markup=False, highlight=False)
+        sys.exit(70)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from tidegate.redaction import masked
+
 
 class Kind(Enum):
     """Who has to act: the writer of the query, the builders of Tidegate, or nobody yet."""
@@ -38,7 +40,7 @@ def position_at(text: str, start: int, end: int | None = None) -> Position:
 
 
 class Diagnostic(Exception):  # noqa: N818 - it is the word users read
-    """Condition, message, position with a caret, and help.
+    """Condition, message, position with a caret, and help. Secrets in any of them are starred out.
 
     >>> print(Diagnostic("UNKNOWN_STREAM", "there is no stream 'Bidd'",
     ...     position_at("SELECT * FROM Bidd", 14, 18), "SELECT * FROM Bidd", help="did you mean 'Bid'?"))
@@ -63,12 +65,13 @@ class Diagnostic(Exception):  # noqa: N818 - it is the word users read
         help: str | None = None,
         kind: Kind = Kind.USER,
     ) -> None:
+        message = masked(message)
         super().__init__(message)
         self.condition = condition
         self.message = message
         self.position = position
-        self.text = text
-        self.help = help
+        self.text = None if text is None else masked(text)
+        self.help = None if help is None else masked(help)
         self.kind = kind
 
     def at(self, span: tuple[int, int] | None) -> Diagnostic:
@@ -80,7 +83,7 @@ class Diagnostic(Exception):  # noqa: N818 - it is the word users read
     def locate(self, text: str) -> Diagnostic:
         """Give the text; offsets become a line and a column. What is already known stays."""
         if self.text is None:
-            self.text = text
+            self.text = masked(text)
             if self.position is None and self.span is not None:
                 self.position = position_at(text, *self.span)
         return self

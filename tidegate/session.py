@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
@@ -36,18 +36,19 @@ from tidegate.language.binder import BoundQuery, bind
 from tidegate.language.catalog import SourceCall, StreamDefinition, ViewDefinition
 from tidegate.language.dialect import parse
 from tidegate.language.signatures import parse_period
-from tidegate.language.statements import define, read_call
+from tidegate.language.statements import check_call, check_times, define, read_call
 from tidegate.optimizer.driver import Firing, optimize
 from tidegate.physical.identity import identity_of, plan_identity
+from tidegate.policy import OPEN, Policy
+from tidegate.redaction import masked
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.results import Result
 from tidegate.runtime.running import Asked, LiveQuery, Running
-from tidegate.runtime.snapshots import running_in, tables_in, without_order
+from tidegate.runtime.snapshots import instant_of, running_in, tables_in, without_order
 from tidegate.runtime.verification import Verification, verify
 from tidegate.scalars.combining import check_combine
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
-from tidegate.scalars.meaning import compile_scalar
 from tidegate.scalars.typing import type_from_sql
 from tidegate.spark.context import spark_session
 from tidegate.spark.typing import ask_spark
@@ -64,14 +65,16 @@ def connect(
     state: str | None = None,
     partitions: int | None = None,
     verbose: bool = False,
+    policy: Policy = OPEN,
 ) -> Session:
     """A session. Spark starts when it is first needed: on this machine's cores, or at `master`.
 
     `state` is a directory or URI for state and results (default: a temporary directory, gone with the session).
     `partitions` says into how many parts work and state are cut (default: as existing state is, or one per core, or
     more where many recorded rows are read); state in another number of parts is cut anew when its queries go on.
+    `policy` says what statements may reach: everything, or, for statements of others, `tidegate.CLOSED` and what is named.
     """
-    return Session(spark, master, state, partitions, verbose)
+    return Session(spark, master, state, partitions, verbose, policy)
 
 
 class Session(OwnConnectors):
@@ -84,8 +87,9 @@ class Session(OwnConnectors):
         state: str | None = None,
         partitions: int | None = None,
         verbose: bool = False,
+        policy: Policy = OPEN,
     ) -> None:
-        self.catalog = registry.catalog()
+        self.catalog = replace(registry.catalog(), policy=policy)
         self.data: dict[str, Any] = {}
         self._given, self._master, self._state = spark, master, state
         self._partitions, self._verbose = partitions, verbose
@@ -127,19 +131,7 @@ class Session(OwnConnectors):
         columns, table = infer_columns(data, self._schema(schema))
         if schema is None:  # rows that are pushed later may hold what these do not
             columns = tuple(replace(c, nullable=True) for c in columns)
-        for column in [c for c in (ordered_by, *(valid or ()), batch) if c is not None]:
-            found = next((c for c in columns if c.name.lower() == column.lower()), None)
-            if found is None:
-                names = [c.name for c in columns]
-                raise Diagnostic(
-                    "UNKNOWN_COLUMN",
-                    f"there is no column '{column}'",
-                    help=did_you_mean(column, names, "columns"),
-                )
-            if not (found.type.is_integral or (column != batch and found.type.name.startswith("TIMESTAMP"))):
-                raise Diagnostic(
-                    "TIME_DOMAIN", f"time is a TIMESTAMP or an integer; '{column}' is {found.type}"
-                )
+        check_times(columns, ordered_by, valid, batch)
         definition = StreamDefinition(
             name, columns, SourceCall("memory", (name,)), ordered_by, valid, batch=batch
         )
@@ -208,6 +200,7 @@ class Session(OwnConnectors):
 
     def execute(self, statement: exp.Expression, text: str, progress: Progress | None = None) -> Any:
         """Run one parsed statement."""
+        text = masked(text)
         match statement:
             case syntax.DropDefinition() if statement.args["kind"] == "QUERY":
                 place = span_of(statement.this)
@@ -232,7 +225,7 @@ class Session(OwnConnectors):
             case syntax.InsertInto():
                 try:
                     said = statement.args.get("options")
-                    sink = read_call(statement.args["sink"], said, self.catalog.sinks, "sink")
+                    sink = read_call(statement.args["sink"], said, self.catalog, "sink")
                 except Diagnostic as diagnostic:
                     raise diagnostic.locate(text) from None
                 return self.bound_query(statement.args["query"], text).into(sink, progress)
@@ -280,6 +273,7 @@ class Session(OwnConnectors):
 
     def bound_query(self, statement: exp.Expression, text: str) -> Query:
         """A parsed query, bound; `text` is the script it stands in."""
+        text = masked(text)
         self._refuse_reading(statement, text)
         return Query(self, bind(statement, self.catalog, text, self._ask), self._next_name(), self.data)
 
@@ -289,20 +283,7 @@ class Session(OwnConnectors):
 
     @cached_property
     def _ask(self) -> Any:
-        return ask_spark(lambda: self.spark)
-
-    def _instant(self, node: exp.Expression, domain: Type | None, text: str) -> int | datetime:
-        try:
-            value = compile_scalar(node, (), {})(())
-            if isinstance(value, str) and domain == TIMESTAMP:
-                value = compile_scalar(exp.cast(node, "timestamp"), (), {})(())
-        except Diagnostic as diagnostic:
-            raise diagnostic.at(span_of(node)).locate(text) from None
-        expected = datetime if domain == TIMESTAMP else int
-        if not isinstance(value, (expected, int)):
-            kind = "a TIMESTAMP" if domain == TIMESTAMP else "an integer"
-            raise Diagnostic("TIME_DOMAIN", f"AS OF needs {kind} here").at(span_of(node)).locate(text)
-        return value
+        return ask_spark(lambda: self.spark, self.catalog.policy)
 
     def _set(self, statement: syntax.SetOption, text: str) -> None:
         """`SET epoch = 0.5` (seconds), `SET retention = '1 day'` (or a number of ticks)."""
@@ -369,10 +350,10 @@ class Session(OwnConnectors):
         read = running_in(asked, self.running)
         try:
             if read:
-                instant = self._instant(place, next(q.result.time_type for q in read.values()), text)
+                instant = instant_of(place, next(q.result.time_type for q in read.values()), text)
                 return order.applied(self._over_snapshots(asked, read, instant, number, text))
             query = self.bound_query(asked, text)
-            instant = self._instant(place, query.bound.domain, text)
+            instant = instant_of(place, query.bound.domain, text)
             kept = self.running.same(query.bound.plan, instant)
             return order.applied((kept or query.run(progress)).at(instant, number))
         except Diagnostic as diagnostic:
@@ -453,8 +434,18 @@ class Query:
             if isinstance(node, op.Scan):
                 definition = self.bound.catalog.find(node.name)
                 assert isinstance(definition, StreamDefinition)
+                self._check("source", definition.source, definition.name)
                 found[node.name] = definition.in_batches if self.bound.batches else definition
         return found
+
+    def _check(self, what: Literal["source", "sink"], call: SourceCall, name: str = "") -> None:
+        """Whether the session's policy lets rows come from there, or go there, now."""
+        known = registry.SOURCES if what == "source" else registry.SINKS
+        try:
+            check_call(call, what, known.named(call), self.bound.catalog.policy)
+        except Diagnostic as diagnostic:
+            place = max(0, self.bound.text.lower().find(name.lower()))
+            raise diagnostic.at((place, place + len(name))).locate(self.bound.text) from None
 
     @property
     def is_live(self) -> bool:
@@ -500,6 +491,8 @@ class Query:
         refused. On the same state directory, a query of the same name goes on where it stopped. With `begin` False, the
         graph advances only when it is told to.
         """
+        if sink is not None and hasattr(sink, "path"):
+            self.bound.catalog.policy.check_value("sink", "", "path", sink.path)
         asked = Asked(
             name or self.stable_name(sink), self.bound.text, self.bound.plan, self.plan, self.bound.domain, self.bound.batches,
             self.definitions, self.functions, self.data, self.key, () if sink is None else (sink,),
@@ -511,6 +504,7 @@ class Query:
 
     def into(self, sink: SourceCall, progress: Progress | None = None) -> Any:
         """Write the changes of the answer to a sink: at once over recorded data, epoch by epoch over live data."""
+        self._check("sink", sink)
         target = open_sink(sink)
         if self.is_live:
             return self.start(sink=target)

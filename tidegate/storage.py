@@ -1,9 +1,16 @@
-"""Files by URI: a local path, or anything PyArrow can open."""
+"""Files by URI: a local path, or anything PyArrow can open.
+
+On this machine's file system they are the owner's alone, and no link is followed when one is written.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
+import secrets
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +19,23 @@ from pyarrow import fs, ipc
 
 BLOCKS = "blocks"
 """The folder of what tasks leave for each other within an epoch."""
+
+
+_PLAIN = re.compile(r"(?!.*-[0-9a-f]{24}$)[a-z_][a-z0-9_-]{0,63}")
+
+
+def name_in_path(name: str) -> str:
+    """A stream's or query's name as one part of a path: short, of plain characters, and different for different names.
+
+    Also where case does not tell files apart.
+
+    >>> name_in_path("bids"), name_in_path("Bids")[:5], name_in_path("../../x")[:2]
+    ('bids', 'bids-', 'x-')
+    """
+    if _PLAIN.fullmatch(name):
+        return name
+    readable = re.sub(r"[^a-z0-9_]+", "", name.lower())[:40]
+    return f"{readable}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
 
 
 @dataclass(frozen=True)
@@ -53,10 +77,11 @@ class Storage:
     def _new(self, name: str) -> Any:
         full = self.path(name)
         try:
-            return pa.OSFile(full, "wb")
+            _create(full)
         except FileNotFoundError:
-            os.makedirs(os.path.dirname(full), exist_ok=True)
-            return pa.OSFile(full, "wb")
+            _make_private(os.path.dirname(full))
+            _create(full)
+        return pa.OSFile(full, "wb")
 
     def publish(self, name: str, data: bytes) -> None:
         """Write a file that appears whole or not at all."""
@@ -64,7 +89,7 @@ class Storage:
             # Object stores show an object when its upload is complete.
             self.write(name, data)
             return
-        part = f"{name}.{os.getpid()}.part"
+        part = f"{name}.{secrets.token_hex(8)}.part"
         self.write(part, data)
         os.replace(self.path(part), self.path(name))
 
@@ -110,7 +135,7 @@ class Storage:
 
     def make_folder(self, name: str) -> None:
         if self.local is not None:
-            os.makedirs(self.path(name), exist_ok=True)
+            _make_private(self.path(name))
             return
         system, root = self._remote()
         system.create_dir(f"{root}/{name}")
@@ -126,3 +151,19 @@ class Storage:
         # Hadoop's name for S3 differs from Arrow's.
         system, root = fs.FileSystem.from_uri(self.uri.replace("s3a://", "s3://", 1))
         return system, root.rstrip("/")
+
+
+def _create(path: str) -> None:
+    """An empty file for its owner alone; a link in its place is an error."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+
+
+def _make_private(path: str) -> None:
+    """A directory, and those above it that are missing, for their owner alone."""
+    missing = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for place in reversed(missing):
+        with suppress(FileExistsError):
+            os.mkdir(place, 0o700)

@@ -72,11 +72,19 @@ class FileSink:
         return os.path.isdir(self._directory(epoch))
 
     def write(self, epoch: int, changes: DataFrame) -> None:
-        part = os.path.join(self.path, f"_epoch-{epoch}.part")
-        shutil.rmtree(part, ignore_errors=True)
-        named = changes.toDF(*distinct_names(changes.columns))
-        named.coalesce(1).write.format(self.format).options(**dict(self.options)).save(os.path.abspath(part))
-        os.replace(part, self._directory(epoch))
+        os.makedirs(self.path, exist_ok=True)
+        unfinished = f"_epoch-{epoch}-"
+        for name in os.listdir(self.path):
+            if name.startswith(unfinished):
+                shutil.rmtree(os.path.join(self.path, name), ignore_errors=True)
+        part = tempfile.mkdtemp(prefix=unfinished, dir=os.path.abspath(self.path))
+        try:
+            rows = os.path.join(part, "rows")
+            named = changes.toDF(*distinct_names(changes.columns))
+            named.coalesce(1).write.format(self.format).options(**dict(self.options)).save(rows)
+            os.replace(rows, self._directory(epoch))
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
 
     def _directory(self, epoch: int) -> str:
         return os.path.join(self.path, f"epoch={epoch}")

@@ -17,6 +17,8 @@ from tidegate.algebra.operators import Scan
 from tidegate.errors import Diagnostic
 from tidegate.language.signatures import Connector
 from tidegate.language.sync_syntax import ModifyOver
+from tidegate.policy import OPEN, Policy
+from tidegate.redaction import learn, masked
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
 from tidegate.time import BATCHES, UNITS
 from tidegate.types import BIGINT, STRING, TIMESTAMP, Field, Schema, Type
@@ -41,6 +43,14 @@ class SourceCall:
     arguments: tuple[Any, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
     connector: Connector | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name, value in (*(("", a) for a in self.arguments), *self.options):
+            learn(name, value)
+
+    def __repr__(self) -> str:
+        given = [*map(repr, self.arguments), *(f"{name} = {value!r}" for name, value in self.options)]
+        return masked(f"SourceCall({self.function}({', '.join(given)}))")
 
     @property
     def option(self) -> dict[str, str]:
@@ -167,6 +177,8 @@ class Catalog:
     aggregates: Mapping[str, AggregateFunction] = field(default_factory=dict)
     sources: Mapping[str, Connector] = field(default_factory=dict)
     sinks: Mapping[str, Connector] = field(default_factory=dict)
+    policy: Policy = OPEN
+    """What statements may reach."""
 
     def find(self, name: str) -> Definition | None:
         return self.definitions.get(name.lower())
@@ -193,9 +205,10 @@ class Catalog:
     def with_connector(self, what: Literal["source", "sink"], connector: Connector) -> Catalog:
         """A source or sink under the name of its signature, whatever had that name before."""
         own = {connector.signature.name.lower(): connector}
+        policy = self.policy.with_connector(what, connector.signature.name)
         if what == "source":
-            return replace(self, sources=ChainMap(own, cast(Any, self.sources)))
-        return replace(self, sinks=ChainMap(own, cast(Any, self.sinks)))
+            return replace(self, sources=ChainMap(own, cast(Any, self.sources)), policy=policy)
+        return replace(self, sinks=ChainMap(own, cast(Any, self.sinks)), policy=policy)
 
     @property
     def names(self) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from typing import Literal
 
 from sqlglot import exp
 
@@ -22,6 +24,8 @@ from tidegate.language.signatures import (
     Signature,
     parse_period,
 )
+from tidegate.policy import Policy
+from tidegate.redaction import learn
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.typing import type_from_sql
 from tidegate.types import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
@@ -67,11 +71,9 @@ def _base(statement: syntax.CreateBase, catalog: Catalog) -> StreamDefinition:
         required = bool(column.args.get("constraints"))
         columns.append(Field(column.name, kind, nullable=not required))
     table = statement.args["kind"] == "TABLE"
-    said, common = (
-        statement.args.get("options") or [],
-        ROW_OPTIONS if table else (*STREAM_OPTIONS, *ROW_OPTIONS),
-    )
-    source = read_call(statement.args["source"], said, catalog.sources, "source", common)
+    said = statement.args.get("options") or []
+    common = ROW_OPTIONS if table else (*STREAM_OPTIONS, *ROW_OPTIONS)
+    source = read_call(statement.args["source"], said, catalog, "source", common)
     options = source.option
     own = {o.name: options.pop(o.name) for o in common if o.name in options}
     source = replace(source, options=tuple(options.items()))
@@ -175,15 +177,29 @@ def _batch_column(identifier: exp.Expression, definition: StreamDefinition) -> F
     return found
 
 
+def check_times(
+    columns: Schema, ordered_by: str | None, valid: tuple[str, str] | None, batch: str | None
+) -> None:
+    """Whether the columns that say when rows are there, and can be times, for rows that the program hands in."""
+    for column in [c for c in (ordered_by, *(valid or ()), batch) if c is not None]:
+        found = _declared(exp.to_identifier(column, quoted=True), columns)
+        if not (found.type.is_integral or (column != batch and found.type.name.startswith("TIMESTAMP"))):
+            raise Diagnostic("TIME_DOMAIN", f"time is a TIMESTAMP or an integer; '{column}' is {found.type}")
+
+
 def read_call(
     call: exp.Expression,
     options: list[exp.Expression] | None,
-    known: Mapping[str, Connector],
-    what: str,
+    catalog: Catalog,
+    what: Literal["source", "sink"],
     common: tuple[Option, ...] = (),
 ) -> SourceCall:
-    """`function(argument, …) WITH (option = value, …)`, checked against the signature of a known source or sink."""
+    """`function(argument, …) WITH (option = value, …)`, checked against the policy and the signature of a source or sink."""
     name = call.name.lower()
+    known = catalog.sources if what == "source" else catalog.sinks
+    # What a policy does not name is not looked for: looking imports installed packages.
+    with _placing(call.this):
+        catalog.policy.check_connector(what, name)
     connector = known.get(name)
     if connector is None:
         raise Diagnostic(
@@ -192,18 +208,45 @@ def read_call(
             help=did_you_mean(call.name, list(known), f"{what}s"),
         ).at(span_of(call.this))
     arguments = tuple(_constant(a) for a in call.expressions)
-    try:
+    with _placing(call):
         connector.signature.check_arguments(arguments)
-    except Diagnostic as diagnostic:
-        raise diagnostic.at(span_of(call)) from None
+    for parameter, value, node in zip(
+        connector.signature.parameters, arguments, call.expressions, strict=False
+    ):
+        with _placing(node):
+            catalog.policy.check_value(what, name, parameter.name, value)
     signature = replace(connector.signature, options=(*connector.signature.options, *common))
-    return SourceCall(name, arguments, _options(options or [], signature), connector)
+    given = _options(options or [], signature)
+    for node in options or []:
+        option = signature.known(node.this.name)
+        with _placing(node):
+            catalog.policy.check_value(what, name, option.name, dict(given)[option.name])
+    return SourceCall(name, arguments, given, connector)
+
+
+def check_call(
+    call: SourceCall, what: Literal["source", "sink"], connector: Connector, policy: Policy
+) -> None:
+    """Whether a call passes a policy at the moment of its use: links may have come since it was written."""
+    policy.check_connector(what, call.function)
+    named = zip((p.name for p in connector.signature.parameters), call.arguments, strict=False)
+    for name, value in (*named, *call.options):
+        policy.check_value(what, call.function, name, value)
+
+
+@contextmanager
+def _placing(node: exp.Expression) -> Iterator[None]:
+    try:
+        yield
+    except Diagnostic as diagnostic:
+        raise diagnostic.at(span_of(node)) from None
 
 
 def _options(nodes: list[exp.Expression], signature: Signature) -> tuple[tuple[str, str], ...]:
     found: dict[str, str] = {}
     for node in nodes:
         value = _constant(node.expression)
+        learn(node.this.name, value)
         try:
             option = signature.known(node.this.name)
             if option.name in found:

@@ -26,7 +26,7 @@ from tidegate.runtime.live import LiveRun
 from tidegate.runtime.recorded import Recording
 from tidegate.runtime.results import Result
 from tidegate.spark.typing import ask_spark
-from tidegate.storage import Storage
+from tidegate.storage import Storage, name_in_path
 from tidegate.types import Type
 
 
@@ -84,7 +84,7 @@ class Engine:
         graph = physical(plan, functions or {})
         used = _used(plans, definitions)
         label = next(iter(plans)) if len(plans) == 1 else "all"
-        run = self.storage.below(f"runs/{label}-{uuid.uuid4().hex[:8]}")
+        run = self.storage.below(f"runs/{name_in_path(label)}-{uuid.uuid4().hex[:8]}")
         ledger = Ledger(run)
         recording = Recording(self.spark, graph, used, data or {}, partitions or self.partitions)
         recording.run(ledger, boundaries, progress)
@@ -125,7 +125,7 @@ class Engine:
         """
         live = LiveGraph(
             self.spark,
-            self.storage.below(f"graphs/{graph}"),
+            self.storage.below(f"graphs/{name_in_path(graph)}"),
             definitions,
             functions,
             partitions or self.partitions,

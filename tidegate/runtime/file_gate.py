@@ -18,7 +18,7 @@ from tidegate.errors import Diagnostic
 from tidegate.exchange.messages import Refused
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.refusals import ASIDE
-from tidegate.storage import Storage
+from tidegate.storage import Storage, name_in_path
 
 LOG = logging.getLogger("tidegate")
 
@@ -53,7 +53,7 @@ class FileGate:
 
     @property
     def _inbox(self) -> str:
-        return f"inbox/{self.definition.name}"
+        return f"inbox/{name_in_path(self.definition.name)}"
 
     @property
     def _outside(self) -> str:

@@ -28,6 +28,7 @@ from tidegate.connectors.sinks import Sink
 from tidegate.connectors.sources import RawStream, read_live
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
+from tidegate.redaction import masked
 from tidegate.runtime.file_gate import FileGate, gate_of
 from tidegate.runtime.graph import Batch, Joining, LiveGraph, Query, combine
 from tidegate.runtime.jobs import BrokenFileError, source_names
@@ -36,6 +37,7 @@ from tidegate.runtime.polling import Polled
 from tidegate.runtime.refusals import report
 from tidegate.runtime.results import Result
 from tidegate.spark.context import own_session
+from tidegate.storage import name_in_path
 
 LOG = logging.getLogger("tidegate")
 _HEARTBEAT = -1
@@ -219,7 +221,7 @@ class LiveRun:
             definition.source.function == "memory"
             and data.get(definition.name) is not None
             and definition.name not in self.graph.ledger.latest.sources
-            and not self.graph.storage.names(f"inbox/{definition.name}")
+            and not self.graph.storage.names(f"inbox/{name_in_path(definition.name)}")
         )
 
     def drop(self, name: str) -> None:
@@ -239,7 +241,7 @@ class LiveRun:
             "files": {name: gate.status() for name, gate in self._gates.items()},
             "running": self.is_active,
             "waiting_for": self.graph.missing() if self._waiting is not None else [],
-            "failure": None if (found := self.failure or failure) is None else str(found),
+            "failure": None if (found := self.failure or failure) is None else masked(str(found)),
         }
 
     def push(self, name: str, rows: Any) -> None:
@@ -257,7 +259,8 @@ class LiveRun:
         return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
     def _publish(self, name: str, rows: bytes) -> None:
-        self.graph.storage.publish(f"inbox/{name}/{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.parquet", rows)
+        file = f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.parquet"
+        self.graph.storage.publish(f"inbox/{name_in_path(name)}/{file}", rows)
 
     # The stream.
 
@@ -356,8 +359,9 @@ class LiveRun:
             self.graph.refuse(gate.look(starting=True))
             return read_live(self._spark, gate.stream)
         if source.inbox:
-            inbox = self.graph.storage.path(f"inbox/{definition.name}")
-            self.graph.storage.make_folder(f"inbox/{definition.name}")
+            folder = f"inbox/{name_in_path(definition.name)}"
+            inbox = self.graph.storage.path(folder)
+            self.graph.storage.make_folder(folder)
         return read_live(self._spark, definition, inbox)
 
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from tidegate.connectors.protocol import Source
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
-from tidegate.storage import Storage
+from tidegate.storage import Storage, name_in_path
 
 _NEXT = b"tidegate.next"
 
@@ -49,7 +49,7 @@ class Polled:
 
     def _reached(self) -> tuple[int, Any]:
         """The number of the next answer, and its offset."""
-        name = self.definition.name
+        name = name_in_path(self.definition.name)
         if f"{name}.json" not in self.storage.names("offsets"):
             number, offset = 0, None
         else:
@@ -62,10 +62,12 @@ class Polled:
         return number, offset
 
     def _note(self, number: int, offset: str) -> None:
-        self.storage.publish(f"offsets/{self.definition.name}.json", f"[{number}, {offset}]".encode())
+        self.storage.publish(
+            f"offsets/{name_in_path(self.definition.name)}.json", f"[{number}, {offset}]".encode()
+        )
 
     def _file(self, number: int) -> str:
-        return f"inbox/{self.definition.name}/{number:020d}.parquet"
+        return f"inbox/{name_in_path(self.definition.name)}/{number:020d}.parquet"
 
     def _text(self, offset: Any) -> str:
         try:

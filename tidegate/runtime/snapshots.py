@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
@@ -15,6 +16,8 @@ from sqlglot import exp
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.runtime.running import LiveQuery, Running
 from tidegate.scalars.expressions import span_of
+from tidegate.scalars.meaning import compile_scalar
+from tidegate.types import TIMESTAMP, Type
 
 
 def tables_in(statement: exp.Expression) -> Iterator[exp.Table]:
@@ -75,3 +78,18 @@ def _direction(term: exp.Expression, name: str) -> Column:
     if term.args.get("desc"):
         return column.desc_nulls_first() if first else column.desc_nulls_last()
     return column.asc_nulls_first() if first else column.asc_nulls_last()
+
+
+def instant_of(node: exp.Expression, domain: Type | None, text: str) -> int | datetime:
+    """The instant that AS OF names, in the kind of time that a query has."""
+    try:
+        value = compile_scalar(node, (), {})(())
+        if isinstance(value, str) and domain == TIMESTAMP:
+            value = compile_scalar(exp.cast(node, "timestamp"), (), {})(())
+    except Diagnostic as diagnostic:
+        raise diagnostic.at(span_of(node)).locate(text) from None
+    expected = datetime if domain == TIMESTAMP else int
+    if not isinstance(value, (expected, int)):
+        kind = "a TIMESTAMP" if domain == TIMESTAMP else "an integer"
+        raise Diagnostic("TIME_DOMAIN", f"AS OF needs {kind} here").at(span_of(node)).locate(text)
+    return value

@@ -30,6 +30,7 @@ from tidegate.scalars.functions import ScalarFunction
 from tidegate.scalars.intervals import MONTHS, WHOLE_DAYS
 from tidegate.scalars.library import ENTRIES
 from tidegate.scalars.registry import Pending, Resolved, failure
+from tidegate.scalars.spark_functions import check
 from tidegate.time import UNITS
 from tidegate.types import (
     BIGINT,
@@ -158,7 +159,9 @@ class _Resolver:
             if is_nondeterministic(part):
                 raise _located(nondeterministic(part), part)
         if self.ask is not None:
-            typed = self.ask(*self._without_user_functions(node))
+            asked, schema = self._without_user_functions(node)
+            check(asked)
+            typed = self.ask(asked, schema)
             return Resolved("ASKED", typed.type, typed.nullable, node)
         if isinstance(node, (exp.Anonymous, exp.Func)):
             name = node.name if isinstance(node, exp.Anonymous) else node.sql("spark").partition("(")[0]

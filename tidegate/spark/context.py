@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sys
@@ -14,6 +15,8 @@ from pyspark.sql import SparkSession
 
 from tidegate.errors import Diagnostic
 
+_SECRET_OPTIONS = "(?i)url|secret|password|passwd|passphrase|token|credential|key|jaas"
+
 _QUIET = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -21,7 +24,7 @@ appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %replace{%replace{%m%n%ex}{://([^/:@ ]*):[^/@ ]+@}{://$1:***@}}{(?i)((?:password|passwd|passphrase|secret|token|credential|key|jaas)[a-z._-]*["']? *[=:] *["']?)[^ "'&;,)]+}{$1***}
 """
 
 _LATE_OPTIMIZING = [
@@ -74,8 +77,14 @@ def spark_session(
     return session
 
 
-_MEANING = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
-"""What decides values: the same in every session that Tidegate computes on."""
+_MEANING = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    # A text that holds ${env:PATH} is that text.
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.redaction.options.regex": _SECRET_OPTIONS,
+}
+"""What decides values, and what nobody is told: the same in every session that Tidegate computes on."""
 
 
 def own_session(spark: SparkSession, **settings: str) -> SparkSession:
@@ -115,6 +124,7 @@ def settings(master: str, verbose: bool) -> dict[str, str]:
     count = _local_cores(master) if local else None
     found = {
         **_MEANING,
+        "spark.redaction.regex": _SECRET_OPTIONS,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.python.worker.reuse": "true",
@@ -180,12 +190,12 @@ def _driver_memory() -> str:
 
 
 def _log_configuration() -> Path:
-    path = Path(tempfile.gettempdir()) / f"tidegate-log4j2-{os.getuid()}.properties"
-    if not path.exists() or path.read_text() != _QUIET:
-        part = path.with_suffix(f".{os.getpid()}")
-        part.write_text(_QUIET)
-        part.replace(path)
-    return path
+    """A file of this process's own: at a name that others can guess, they could lay one before."""
+    handle, name = tempfile.mkstemp(prefix="tidegate-log4j2-", suffix=".properties")
+    with os.fdopen(handle, "w") as file:
+        file.write(_QUIET)
+    atexit.register(Path(name).unlink, missing_ok=True)
+    return Path(name)
 
 
 @contextmanager

@@ -10,16 +10,21 @@ from pyspark.sql import SparkSession
 from sqlglot import exp
 
 from tidegate.errors import Diagnostic
+from tidegate.policy import OPEN, Policy
 from tidegate.scalars.expressions import ref, references, span_of, substitute
+from tidegate.scalars.spark_functions import check
 from tidegate.scalars.typing import Typed, type_from_sql
 from tidegate.spark.values import ddl
 from tidegate.types import Schema
 
 
-def ask_spark(session: Callable[[], SparkSession]) -> Callable[[exp.Expression, Schema], Typed]:
+def ask_spark(
+    session: Callable[[], SparkSession], policy: Policy = OPEN
+) -> Callable[[exp.Expression, Schema], Typed]:
     """The type of an expression over columns `c0`, …, as Spark says; its complaint becomes a Diagnostic."""
 
     def ask(expression: exp.Expression, schema: Schema) -> Typed:
+        check(expression, policy.functions)
         used = sorted(references(expression))
         places = {index: place for place, index in enumerate(used)}
         local = substitute(expression, lambda i: ref(places[i]))

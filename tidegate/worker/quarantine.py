@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from tidegate.connectors.files import local_path
 from tidegate.exchange.messages import Quarantined, Refused
-from tidegate.storage import Storage
+from tidegate.storage import Storage, name_in_path
 
 
 def quarantined(storage: Storage, epoch: int, part: str, refused: Sequence[Refused]) -> Quarantined:
@@ -25,7 +25,9 @@ def quarantined(storage: Storage, epoch: int, part: str, refused: Sequence[Refus
         rows = pa.table({"epoch": pa.array([epoch] * len(mine), pa.int64()), **columns})
         sink = pa.BufferOutputStream()
         pq.write_table(rows, sink)
-        files[source] = f"quarantine/{source}/{epoch:08d}-{part}-{uuid.uuid4().hex[:12]}.parquet"
+        files[source] = (
+            f"quarantine/{name_in_path(source)}/{epoch:08d}-{part}-{uuid.uuid4().hex[:12]}.parquet"
+        )
         storage.write(files[source], sink.getvalue())
         counts[source] = {}
         for m in mine:
