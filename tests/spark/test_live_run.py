@@ -81,6 +81,7 @@ def test_a_resumed_session_waits_for_the_queries_that_ran_before(spark: SparkSes
     run.graph.advance({"S": [{"a": 7, "t": 10}]})
     run.graph.advance({"S": [{"a": 6, "t": 20}]})
     epoch = run.status()["epoch"]
+    first.close()
     second = session()
     again = second.query(texts["many"]).start("many", epoch=0.1)
     assert again.run.is_active
@@ -102,6 +103,7 @@ def test_patience_with_missing_queries_ends(
     both = {"first": plans()["grouped"], "second": plans()["join"]}
     run = engine.start(both, DEFINITIONS, graph="patience", begin=False)
     run.graph.advance({"S": [(1, 1.0, 10)]})
+    run.stop()
     resumed = engine.start({"first": both["first"]}, DEFINITIONS, every=0.1, graph="patience", begin=False)
     assert resumed.graph.missing() == ["second"]
     resumed.begin()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tidegate.codec import from_data, to_data
 from tidegate.errors import Diagnostic, Kind
@@ -32,7 +32,8 @@ class RowCounts:
 
 @dataclass(frozen=True)
 class ResultFile:
-    """Rows of answers in one file: those of one operator (`section`), or (None) sections of several."""
+    """Rows of answers in one file: those of one operator (`section`), or (None) sections of several. Rows that a source
+    (`section`) was refused are kept in the same way; their validity is that of their epoch."""
 
     file: str
     section: str | None
@@ -73,7 +74,7 @@ class Quarantined:
     """Refused rows, kept in files: how many, by source and reason."""
 
     counts: Mapping[str, Mapping[str, int]]
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[ResultFile, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from tidegate.physical.plan import Birth, Plan, disputed, united
 from tidegate.physical.planning import plan_query
 from tidegate.physical.printing import describe
 from tidegate.physical.spark_columns import outsource
+from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.faults import reach
 from tidegate.runtime.figures import Figures
 from tidegate.runtime.jobs import Job, Physical, physical, plan_beside, source_names
@@ -139,11 +140,12 @@ class LiveGraph:
         retention: int | None = None,
     ) -> None:
         self.spark = spark
-        self.storage = storage
+        self.storage = replace(storage, durable=True)
         self.definitions = dict(definitions)
         self.functions = dict(functions or {})
         self.tables = dict(tables or {})
-        self.ledger = Ledger(storage)
+        self.lock = threading.RLock()
+        self.ledger = Ledger.held(self.storage)
         # State that exists stays in as many parts as it is, on whatever cores there are now, unless others are asked for.
         self.partitions = partitions or self.ledger.latest.partitions or cores(spark)
         self.retention = retention
@@ -159,9 +161,23 @@ class LiveGraph:
         """What all queries compute."""
         self._places: Mapping[str, int] | None = None
         """Who kept state in the last epoch, and in which wave."""
-        self.lock = threading.RLock()
         self._pace = _Pace()
         self._publish()
+
+    # The directory.
+
+    def hold(self) -> None:
+        """Hold the directory, if it was released: what others have done there meanwhile is taken over."""
+        with self.lock:
+            if self.ledger.released:
+                self.ledger = Ledger.held(self.storage)
+                self._delivered, self._physical, self._places = {}, None, None
+                self._publish()
+
+    def release(self) -> None:
+        """Let others go on with the directory. Answers can still be read."""
+        with self.lock:
+            self.ledger.release()
 
     # Queries.
 
@@ -320,13 +336,22 @@ class LiveGraph:
         with self.lock:
             return self.epoch(None, None, MAX)
 
-    def epoch(self, batch: Batch | None, batch_id: int | None, upto: int | None = None) -> Manifest:
+    def epoch(
+        self,
+        batch: Batch | None,
+        batch_id: int | None,
+        upto: int | None = None,
+        known: Checkpoint | None = None,
+    ) -> Manifest:
         """Run one epoch and commit it. A numbered batch that is committed already is skipped, whoever replays it."""
         with self.lock:
+            self.hold()
             before = self.ledger.latest
             if batch_id is not None and batch_id <= before.batch:
                 self.deliver()
                 return before
+            if batch_id is not None and batch_id > before.batch + 1:
+                raise self.storage.damaged("manifests", f"ends before batch {batch_id - 1}, which counted")
             if before.finished:
                 raise Diagnostic("FINISHED", "the run is finished: its last epoch reached the end of time")
             started = self._clock()
@@ -348,6 +373,7 @@ class LiveGraph:
                 layout=self._ready().layout,
                 columns=disputed((q.physical for q in self._queries.values()), self._ready().plan),
                 logs={} if self._renews(before) else before.logs,
+                checkpoint=known or before.checkpoint,
             )
             self.ledger.commit(manifest)
             self._places = self._ready().places

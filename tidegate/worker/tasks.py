@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,12 +16,21 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark import TaskContext, cloudpickle
 
 from tidegate.errors import Diagnostic
 from tidegate.exchange.lanes import Boundary, Lane
-from tidegate.exchange.messages import Failed, Log, Message, Quarantined, Refused, WaveReport, raised
+from tidegate.exchange.messages import (
+    Failed,
+    Log,
+    Message,
+    Quarantined,
+    Refused,
+    ResultFile,
+    RowCounts,
+    WaveReport,
+    raised,
+)
 from tidegate.exchange.tagged_rows import (
     Sender,
     by_lane,
@@ -38,11 +46,11 @@ from tidegate.kernels.modify import ModifyKernel, anomalies_of
 from tidegate.kernels.rows import Frame, Table
 from tidegate.physical.lowering import Program, call_spans
 from tidegate.physical.plan import OperatorRows, SourceRows
-from tidegate.storage import Storage
+from tidegate.storage import Storage, level_of
 from tidegate.worker import segments
 from tidegate.worker.cache import FairCache
 from tidegate.worker.columnar import Reading, read_split
-from tidegate.worker.result_files import write_results
+from tidegate.worker.result_files import write_refused, write_results
 from tidegate.worker.segments import WAITING, States
 
 COMPACT_AFTER = 24
@@ -375,7 +383,8 @@ def _save(
     names, rows = log.segments, log.rows + added
     if epoch.renew or (names and rows > 3 * live + SPARE_ROWS):
         whole = segments.whole(states)
-        names, rows = ((_write_segment(epoch, whole, segments.BASE),) if live else ()), live
+        base = (segments.write(epoch.storage, epoch.number, whole, segments.BASE),) if live else ()
+        names, rows = base, live
     elif added:
         names = _append(epoch, names, changed, states, partition)
     segments.remember(epoch.storage, place, names, epoch.upto, segments.settled(states))
@@ -394,20 +403,14 @@ def _append(
     level = 0
     while level < segments.BASE:
         newest = 0
-        while newest < len(names) and segments.level_of(names[-1 - newest]) == level:
+        while newest < len(names) and level_of(names[-1 - newest]) == level:
             newest += 1
         if newest < COMPACT_AFTER + partition % 8:
             break
         names, tail = names[:-newest], names[-newest:]
-        added = segments.joined([*(segments.decode(epoch.storage.read(n), states) for n in tail), added])
+        added = segments.joined([*(segments.read(epoch.storage, n, states) for n in tail), added])
         level += 1
-    return (*names, _write_segment(epoch, added, level))
-
-
-def _write_segment(epoch: Epoch, tables: segments.Tables, level: int) -> str:
-    name = segments.new_name(epoch.number, level)
-    epoch.storage.write(name, segments.encode(tables))
-    return name
+    return (*names, segments.write(epoch.storage, epoch.number, added, level))
 
 
 def _count(tables: Mapping[str, Mapping[str, Frame]]) -> int:
@@ -421,7 +424,7 @@ def _without_refused(epoch: Epoch, partition: int, messages: Sequence[Message]) 
     if not refused or any(isinstance(m, Failed) for m in others):
         return others
     counts: dict[str, dict[str, int]] = {}
-    files: dict[str, str] = {}
+    files: list[ResultFile] = []
     for source in sorted({m.source for m in refused}):
         mine = [m for m in refused if m.source == source]
         rows = pa.table(
@@ -431,13 +434,12 @@ def _without_refused(epoch: Epoch, partition: int, messages: Sequence[Message]) 
                 "raw": pa.array([m.raw for m in mine], pa.string()),
             }
         )
-        sink = pa.BufferOutputStream()
-        pq.write_table(rows, sink)
-        files[source] = f"quarantine/{source}/{epoch.number:08d}-{partition}-{uuid.uuid4().hex[:12]}.parquet"
-        epoch.storage.write(files[source], sink.getvalue())
+        valid = RowCounts(len(mine), 0, 0, epoch.since, epoch.upto, epoch.upto)
+        name = write_refused(epoch.storage, source, f"{epoch.number:08d}-{partition}", rows)
+        files.append(ResultFile(name, source, valid))
         counts[source] = {}
         for m in mine:
             # A reason is what is counted, a colon, and the value.
             reason = m.reason.split(": ", 1)[0]
             counts[source][reason] = counts[source].get(reason, 0) + 1
-    return [*others, Quarantined(counts, files)]
+    return [*others, Quarantined(counts, tuple(files))]
