@@ -129,11 +129,21 @@ class Storage:
         """See to it that the names of some files are on the disk, as their content is."""
         folders = {name.rpartition("/")[0] for name in names}
         for folder in sorted(folders) if self.durable and self.local is not None else ():
-            handle = os.open(self.path(folder), os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            self._fsync(folder)
+
+    def flush(self, names: Iterable[str]) -> None:
+        """See to it that files which somebody else has written are on the disk, with their names."""
+        found = list(names)
+        for name in found if self.durable and self.local is not None else ():
+            self._fsync(name)
+        self.sync(found)
+
+    def _fsync(self, name: str) -> None:
+        handle = os.open(self.path(name), os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
     def write_sealed(self, stem: str, ending: str, data: bytes | pa.Buffer, level: int = 0) -> str:
         """Write a file under a name that says what is in it; the name."""

@@ -2,15 +2,17 @@
 
 Spark believes a checkpoint that lost its newest entries, or all of them, and reads rows again or passes them by. So every manifest
 names the checkpoint and how far its logs had come, and both are compared before Spark looks. A batch that Spark has planned and
-the graph has not counted may be there or not: it is planned again. On local files Spark writes checksums, which are compared, too.
+the graph has not counted may be there or not: it is planned again. On local files Hadoop writes checksums, which are compared, too;
+a process that is killed may leave a file without one, but no checksum without its file.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidegate.errors import Diagnostic
@@ -28,27 +30,28 @@ class Checkpoint:
     identity: str = ""
     logs: Mapping[str, int] = field(default_factory=dict)
     """Source -> the number of the newest entry in its log."""
-    sums: bool = False
-    """Whether Spark writes checksums beside its files."""
     place: str = ""
     """Where the graph's directory was."""
 
 
-def observe(storage: Storage) -> Checkpoint:
-    """The checkpoint as it is."""
+def observe(storage: Storage, batch: int) -> Checkpoint:
+    """The checkpoint as it is when a batch begins, and see to it that what the batch is made of is on the disk."""
     place = storage.below(FOLDER)
     identity = _identity(place)
     if place.local is None:
         return Checkpoint(identity, place=storage.path(""))
-    newest = {s: max(_entries(place, f"sources/{s}"), default=-1) for s in place.names("sources")}
-    sums = ".metadata.crc" in place.names("")
-    return Checkpoint(identity, {s: n for s, n in newest.items() if n >= 0}, sums, storage.path(""))
+    logs = {s: _entries(place, f"sources/{s}") for s in place.names("sources")}
+    newest = {s: max(entries) for s, entries in logs.items() if entries}
+    files = ["metadata", f"offsets/{batch}", *(f"sources/{s}/{logs[s][n]}" for s, n in newest.items())]
+    beside = (f"{folder}{cut}.{name}.crc" for folder, cut, name in (f.rpartition("/") for f in files))
+    place.flush([*files, *(b for b in beside if os.path.exists(place.path(b)))])
+    return Checkpoint(identity, newest, storage.path(""))
 
 
 def check(storage: Storage, known: Checkpoint, batch: int) -> None:
     """Refuse a checkpoint that is not the one of a graph that has counted the batches up to one."""
     place = storage.below(FOLDER)
-    _check_sums(place, known.sums)
+    _check_sums(place)
     planned, done = _entries(place, "offsets"), _entries(place, "commits")
     if max(done, default=-1) > batch or max(planned, default=-1) > batch + 1:
         raise place.damaged(
@@ -85,38 +88,30 @@ def _check_log(place: Storage, source: str, newest: int) -> None:
     """A source's log is whole from the entry that sums up those before it."""
     folder = f"sources/{source}"
     entries = _entries(place, folder)
-    begin = max((n for n, compact in entries.items() if compact), default=0)
+    begin = max((n for n, name in entries.items() if name != str(n)), default=0)
     for number in range(begin, max([newest, *entries]) + 1):
         if number not in entries:
             raise place.damaged(f"{folder}/{number}", "is missing: it says which files have been read")
 
 
-def _entries(place: Storage, folder: str) -> dict[int, bool]:
-    """The numbers of a log's entries, and whether they sum up those before."""
+def _entries(place: Storage, folder: str) -> dict[int, str]:
+    """The entries of a log by their numbers; the name of one that sums up those before it says so."""
     found = (_ENTRY.fullmatch(name) for name in place.names(folder))
-    return {int(m[1]): bool(m[2]) for m in found if m}
+    return {int(m[1]): m[0] for m in found if m}
 
 
-def _check_sums(place: Storage, required: bool) -> None:
-    if place.local is None:
-        return
-    for name in _read_by_spark(place):
-        folder, _, file = name.rpartition("/")
-        beside = f"{folder}/.{file}.crc".lstrip("/")
-        if beside.rpartition("/")[2] not in place.names(folder):
-            if required:
-                raise place.damaged(beside, "is missing: it is the checksum of Spark's file")
-        elif place.read_named(beside).to_pybytes() != hadoop_sums(place.read_named(name).to_pybytes()):
-            raise place.damaged(name, "has been changed: its checksum is another")
-
-
-def _read_by_spark(place: Storage) -> Iterator[str]:
-    if "metadata" in place.names(""):
-        yield "metadata"
-    for folder in ("offsets", "commits", *(f"sources/{s}" for s in place.names("sources"))):
-        for name in place.names(folder):
-            if _ENTRY.fullmatch(name):
-                yield f"{folder}/{name}"
+def _check_sums(place: Storage) -> None:
+    for folder in ("", "offsets/", "commits/", *(f"sources/{s}/" for s in place.names("sources"))):
+        names = place.names(folder)
+        for beside in (n for n in names if n.endswith(".crc")):
+            name = beside.removeprefix(".").removesuffix(".crc")
+            if not (_ENTRY.fullmatch(name) or name == "metadata"):
+                continue
+            if name not in names:
+                raise place.damaged(folder + name, "is missing, though its checksum is there")
+            sums = hadoop_sums(place.read_named(folder + name).to_pybytes())
+            if place.read_named(folder + beside).to_pybytes() != sums:
+                raise place.damaged(folder + name, "has been changed: its checksum is another")
 
 
 def hadoop_sums(content: bytes, block: int = 512) -> bytes:

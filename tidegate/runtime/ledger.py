@@ -226,10 +226,12 @@ class Ledger:
         self.storage.sync(f.file for f in after if f not in before)
         self.storage.publish(INDEX, _encode(self.index))
         reach("after index")
-        for file in self._replaced:
-            self.storage.delete(file)
         kept = {f.file for f in after}
-        self._replaced = [f.file for f in before if f.file not in kept]
+        replaced = [f for f in before if f.file not in kept]
+        # Refused rows are read by the folder, in which none may be twice; an answer is read by the names that its reader got before.
+        for file in (*self._replaced, *(f.file for f in replaced if is_refused(f))):
+            self.storage.delete(file)
+        self._replaced = [f.file for f in replaced if not is_refused(f)]
         self._directories = {f: d for f, d in self._directories.items() if f in kept}
         self._results, self._since = after, {}
         for epoch in _epochs(self.storage):
@@ -382,6 +384,8 @@ def _read_manifests(storage: Storage, index: Index) -> list[Manifest]:
     """The manifests from that of the index on: no epoch and no batch may be left out."""
     first = max(index.epoch, 1)
     epochs = [e for e in _epochs(storage) if e >= first]
+    if index.epoch == 0 and epochs and epochs[0] > 1:
+        raise storage.damaged(INDEX, f"is missing, or the manifests before epoch {epochs[0]} are")
     for number in range(first, max([index.epoch, *epochs]) + 1):
         if number not in epochs:
             raise storage.damaged(_name(number), "is missing")

@@ -294,7 +294,7 @@ class LiveRun:
                 raise RuntimeError("the run is being stopped")
             batch = None if layout is None else Batch(frame, layout.tags, layout.shapes)
             try:
-                self.graph.epoch(batch, number, known=checkpoint.observe(self.graph.storage))
+                self.graph.epoch(batch, number, known=checkpoint.observe(self.graph.storage, number))
             except Diagnostic as diagnostic:
                 self.failure = diagnostic
                 raise
