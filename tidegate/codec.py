@@ -1,8 +1,13 @@
-"""Frozen dataclasses as plain data and back: the one way in which tasks, driver and manifests write what they say."""
+"""Frozen dataclasses as plain data and back: the one way in which tasks, driver and manifests write what they say.
+
+What stays on storage is JSON that begins with the checksum of the rest.
+"""
 
 from __future__ import annotations
 
+import json
 import types
+import zlib
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -59,3 +64,30 @@ def from_data(type_: Any, data: Any) -> Any:
 @cache
 def _hints(type_: type) -> dict[str, Any]:
     return get_type_hints(type_)
+
+
+_CHECKSUM = b'{"checksum":"%08x",'
+
+
+def signed_json(data: Mapping[str, Any]) -> bytes:
+    """Data as JSON with its checksum in front.
+
+    >>> signed_json({"a": 1})
+    b'{"checksum":"561bacaf","a":1}'
+    """
+    body = json.dumps(data, separators=(",", ":")).encode()
+    return _CHECKSUM % zlib.crc32(body) + body[1:]
+
+
+def read_signed_json(text: bytes) -> dict[str, Any] | None:
+    """What `signed_json` was given, unless a bit of it has changed.
+
+    >>> read_signed_json(signed_json({"a": 1})), read_signed_json(b'{"checksum":"561bacaf","a":2}')
+    ({'a': 1}, None)
+    """
+    length = len(_CHECKSUM % 0)
+    body = b"{" + text[length:]
+    if text[:length] != _CHECKSUM % zlib.crc32(body):
+        return None
+    found: dict[str, Any] = json.loads(body)
+    return found

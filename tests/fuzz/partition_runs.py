@@ -29,7 +29,7 @@ from tidegate.scalars.columns import dtype
 from tidegate.storage import Storage
 from tidegate.time import MAX, MIN
 from tidegate.worker.repartition import moves_of, picked
-from tidegate.worker.segments import WAITING, States, _matching, encode, restored, settled, whole
+from tidegate.worker.segments import BASE, WAITING, States, _matching, restored, settled, whole, write
 from tidegate.worker.tasks import _hold, place_name
 
 EARLY = 3
@@ -89,8 +89,7 @@ class Partitioned:
         logs = {}
         for w, parts in self.states.items():
             for p, states in enumerate(parts):
-                name = f"state/{ledger.latest.epoch}-{w}-{p}.9.arrow"
-                storage.write(name, encode(whole(states)))
+                name = write(storage, ledger.latest.epoch, whole(states), BASE)
                 logs[place_name(w, p)] = Log((name,), 1)
         known = {"q": KnownQuery(Birth(), MIN, self.physical.plan.answers["q"])}
         before = Manifest(ledger.latest.epoch + 1, self.since, 7, self.partitions, queries=known, logs=logs)

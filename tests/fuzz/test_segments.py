@@ -14,11 +14,11 @@ from tidegate.exchange.messages import Log
 from tidegate.kernels.rows import to_rows
 from tidegate.physical.lowering import compile_plan
 from tidegate.reference.snapshots import PhysicalRow
-from tidegate.storage import Storage
+from tidegate.storage import Storage, level_of
 from tidegate.time import MAX, MIN
 from tidegate.worker import segments
 from tidegate.worker import tasks as worker
-from tidegate.worker.segments import WAITING, level_of
+from tidegate.worker.segments import WAITING
 from tidegate.worker.tasks import Epoch, PackedPlan
 
 

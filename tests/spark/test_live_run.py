@@ -79,6 +79,7 @@ def test_a_resumed_session_waits_for_the_queries_that_ran_before(spark: SparkSes
     run.graph.advance({"S": [{"a": 7, "t": 10}]})
     run.graph.advance({"S": [{"a": 6, "t": 20}]})
     epoch = run.status()["epoch"]
+    first.close()
     second = session()
     again = second.query(texts["many"]).start("many", epoch=0.1)
     assert again.run.is_active

@@ -89,6 +89,7 @@ def test_two_hundred_queries_go_on_after_a_restart(
     first = started(200, 2)
     first[0].run.graph.advance({"S": batches[0]})
     first[0].run.graph.advance({"S": batches[1]})
+    first[0].run.stop()
     again = started(150, partitions)
     graph = again[0].run.graph
     for name in graph.missing():

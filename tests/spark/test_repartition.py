@@ -84,6 +84,7 @@ def test_live_queries_go_on_in_other_partitions(
         for batch in parts[i * len(parts) // len(counts) : (i + 1) * len(parts) // len(counts)]:
             run.graph.advance(batch)
             assert run.graph.ledger.latest.partitions == expected
+        run.stop()
     run.graph.finish()
     for name, case in cases.items():
         found = compared(case, run.result(name))
@@ -142,13 +143,16 @@ def test_state_that_cannot_be_divided_is_refused_and_stays(spark: SparkSession, 
     text = "SELECT * FROM RSTREAM(SELECT COUNT(*) AS n FROM S WINDOW(RANGE 6) GROUP BY a) EVERY 3"
     streams = only([(a, 1, t) for t in range(12) for a in range(3)])
     cases, rows = {"q": asked(streams, text)}, streams.delivered()["S"]
-    started(spark, tmp_path, cases, 2).graph.advance({"S": rows[:18]})
+    first = started(spark, tmp_path, cases, 2)
+    first.graph.advance({"S": rows[:18]})
+    first.stop()
     again = started(spark, tmp_path, cases, 3)
     before = again.graph.ledger.latest
     with pytest.raises(Diagnostic, match="cannot be moved from 2 to 3 partitions") as refused:
         again.graph.advance({"S": rows[18:]})
     assert refused.value.condition == "STATE_NOT_DIVISIBLE"
     assert again.graph.ledger.latest == before == Ledger(again.graph.storage).latest
+    again.stop()
     back = started(spark, tmp_path, cases, 2)
     back.graph.advance({"S": rows[18:]})
     back.graph.finish()
@@ -184,6 +188,7 @@ def test_a_session_asks_for_partitions(spark: SparkSession, tmp_path: Path) -> N
         live.run.graph.advance({"S": [{"a": 1, "t": 10 + len(seen)}]})
         seen.append(live.run.graph.ledger.latest.partitions)
         end = live
+        live.run.stop()
     assert seen == [2, 2, 5]
     end.run.graph.finish()
     assert sorted(tuple(r) for r in end.at(20).collect()) == [(1, 3)]

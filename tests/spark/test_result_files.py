@@ -69,7 +69,8 @@ def changes(dice: random.Random, current: dict[int, int], t: int) -> Rows:
 @pytest.mark.parametrize("others", [0, 3])
 def test_files_grow_with_the_logarithm_of_the_epochs(others: int, tmp_path: Path) -> None:
     dice, current = random.Random(1), dict[int, int]()
-    ledger, every = Ledger(Storage(str(tmp_path))), Rows()
+    storage = Storage(str(tmp_path))
+    ledger, every = Ledger.held(storage), Rows()
     most = 0
     for t in range(1, 1500):
         rows = changes(dice, current, t)
@@ -77,7 +78,8 @@ def test_files_grow_with_the_logarithm_of_the_epochs(others: int, tmp_path: Path
         commit(ledger, rows, t + 1, others)
         tidied(ledger, None, 8)
         if t % 100 == 0:
-            ledger = Ledger(Storage(str(tmp_path)))
+            ledger.release()
+            ledger = Ledger.held(storage)
         most = max(most, len(ledger.storage.names("results")) + len(ledger.storage.names("manifests")))
     # at most 9 of each of 4 levels, as many that were just replaced, and the manifests of as many epochs
     assert most <= 4 * 9 + 9 + 9
@@ -140,6 +142,7 @@ def test_an_answer_that_is_not_kept_is_refused(spark: SparkSession, tmp_path: Pa
         with pytest.raises(Diagnostic, match="kept from 37 on"):
             ask(run.result("q"))
     # A run that goes on knows what it let go, before its next epoch and with another retention.
+    run.stop()
     again = engine.start({"q": plans()["grouped"]}, DEFINITIONS, graph="kept", begin=False).result("q")
     with pytest.raises(Diagnostic, match="kept from 37 on"):
         again.changes(since=36)
@@ -192,6 +195,7 @@ def test_answers_of_a_running_graph_do_not_change_when_files_are_merged(
             batch.setdefault(name, []).append(row)
         run.graph.advance(batch)
         if i == 12:
+            run.stop()
             run = begin()
     run.graph.finish()
     assert run.graph.ledger.index.epoch > 2

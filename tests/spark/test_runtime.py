@@ -235,6 +235,7 @@ def test_one_row_per_epoch_and_a_restart_after_each_third(engine: Engine) -> Non
     every = sorted([(r[-1], n, r) for n in ("S", "R") for r in rows[n]], key=lambda x: x[0])
     for i, (_, name, row) in enumerate(every):
         if i % 3 == 2:
+            run.stop()
             run = begin()
         run.graph.advance({name: [row]})
     run.graph.finish()
@@ -296,7 +297,9 @@ def test_silent_sources_do_not_hold_the_others_back(spark: SparkSession, tmp_pat
 
 
 def test_another_query_under_the_same_name_is_refused(engine: Engine) -> None:
-    engine.start({"q": plans()["join"]}, DEFINITIONS, graph="same", begin=False).graph.advance({})
+    run = engine.start({"q": plans()["join"]}, DEFINITIONS, graph="same", begin=False)
+    run.graph.advance({})
+    run.stop()
     with pytest.raises(Diagnostic, match="another query"):
         engine.start({"q": plans()["top"]}, DEFINITIONS, graph="same", begin=False)
 

@@ -32,7 +32,8 @@ class RowCounts:
 
 @dataclass(frozen=True)
 class ResultFile:
-    """Rows of answers in one file: those of one operator (`section`), or (None) sections of several."""
+    """Rows of answers in one file: those of one operator (`section`), or (None) sections of several. Rows that a source
+    (`section`) was refused are kept in the same way; their validity is that of their epoch."""
 
     file: str
     section: str | None
@@ -75,7 +76,7 @@ class Quarantined:
     """Refused rows, kept in files: how many, by source and reason, and the first of each source."""
 
     counts: Mapping[str, Mapping[str, int]]
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[ResultFile, ...] = ()
     first: Mapping[str, Refused] = field(default_factory=dict)
 
 

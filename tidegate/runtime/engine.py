@@ -133,10 +133,14 @@ class Engine:
         )
         run = LiveRun(live, every)
         joining = Joining(definitions, functions or {}, data or {})
-        for name, plan in queries.items():
-            run.add(name, plan, (sinks or {}).get(name, ()), joining)
-        if begin:
-            run.start()
+        try:
+            for name, plan in queries.items():
+                run.add(name, plan, (sinks or {}).get(name, ()), joining)
+            if begin:
+                run.start()
+        except BaseException:
+            run.stop()
+            raise
         return run
 
     def explain(self, name: str, plan: Node, functions: Mapping[str, Any] | None = None) -> str:

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+from pyspark.sql import DataFrame, Observation, SparkSession
 
 from tidegate.algebra.failures import user_calls
 from tidegate.algebra.modify import Sync
@@ -27,15 +26,16 @@ from tidegate.algebra.operators import Node
 from tidegate.algebra.properties import properties
 from tidegate.algebra.synchronization import counted
 from tidegate.connectors.sinks import Sink, claim, refuse_taken
-from tidegate.connectors.sources import RawStream, Shape, read_recorded
+from tidegate.connectors.sources import read_recorded
 from tidegate.errors import Diagnostic, did_you_mean
-from tidegate.exchange.lanes import Feed, Lane
 from tidegate.exchange.messages import Message, Refused, WaveReport
 from tidegate.language.catalog import StreamDefinition
 from tidegate.physical.plan import Birth, Plan, disputed, united
 from tidegate.physical.planning import plan_query
 from tidegate.physical.printing import describe
 from tidegate.physical.spark_columns import outsource
+from tidegate.runtime.batches import Batch, combine
+from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.faults import reach
 from tidegate.runtime.figures import Figures
 from tidegate.runtime.jobs import Job, Physical, physical, plan_beside, source_names
@@ -79,21 +79,6 @@ class Query:
     @cached_property
     def synchronized(self) -> bool:
         return any(isinstance(node, Sync) for node in self.plan.walk())
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Rows that came: one frame, in which `source` tells the streams apart and shapes say what is theirs."""
-
-    frame: DataFrame
-    tags: Mapping[str, int]
-    shapes: Mapping[str, Shape]
-
-    def feed(self, name: str, lanes: Sequence[Lane]) -> Feed:
-        shape = self.shapes[name]
-        return Feed(
-            name, self.tags[name], shape.columns, tuple(lanes), shape.ts, shape.te, shape.bad, shape.raw
-        )
 
 
 @dataclass
@@ -143,11 +128,12 @@ class LiveGraph:
         retention: int | None = None,
     ) -> None:
         self.spark = spark
-        self.storage = storage
+        self.storage = replace(storage, durable=True)
         self.definitions = dict(definitions)
         self.functions = dict(functions or {})
         self.tables = dict(tables or {})
-        self.ledger = Ledger(storage)
+        self.lock = threading.RLock()
+        self.ledger = Ledger.held(self.storage)
         # State that exists stays in as many parts as it is, on whatever cores there are now, unless others are asked for.
         self.partitions = partitions or self.ledger.latest.partitions or cores(spark)
         self.retention = retention
@@ -168,9 +154,23 @@ class LiveGraph:
         """What all queries compute."""
         self._places: Mapping[str, int] | None = None
         """Who kept state in the last epoch, and in which wave."""
-        self.lock = threading.RLock()
         self._pace = _Pace()
         self._publish()
+
+    # The directory.
+
+    def hold(self) -> None:
+        """Hold the directory, if it was released: what others have done there meanwhile is taken over."""
+        with self.lock:
+            if self.ledger.released:
+                self.ledger = Ledger.held(self.storage)
+                self._delivered, self._physical, self._places = {}, None, None
+                self._publish()
+
+    def release(self) -> None:
+        """Let others go on with the directory. Answers can still be read."""
+        with self.lock:
+            self.ledger.release()
 
     # Queries.
 
@@ -360,13 +360,22 @@ class LiveGraph:
         with self.lock:
             return self.epoch(None, None, MAX)
 
-    def epoch(self, batch: Batch | None, batch_id: int | None, upto: int | None = None) -> Manifest:
+    def epoch(
+        self,
+        batch: Batch | None,
+        batch_id: int | None,
+        upto: int | None = None,
+        known: Checkpoint | None = None,
+    ) -> Manifest:
         """Run one epoch and commit it. A numbered batch that is committed already is skipped, whoever replays it."""
         with self.lock:
+            self.hold()
             before = self.ledger.latest
             if batch_id is not None and batch_id <= before.batch:
                 self.deliver()
                 return before
+            if batch_id is not None and batch_id > before.batch + 1:
+                raise self.storage.damaged("manifests", f"ends before batch {batch_id - 1}, which counted")
             if before.finished:
                 raise Diagnostic("FINISHED", "the run is finished: its last epoch reached the end of time")
             if (unclaimed := self.unclaimed()) is not None:
@@ -390,6 +399,7 @@ class LiveGraph:
                 layout=self._ready().layout,
                 columns=disputed((q.physical for q in self._queries.values()), self._ready().plan),
                 logs={} if self._renews(before) else before.logs,
+                checkpoint=known or before.checkpoint,
             )
             self.ledger.commit(manifest)
             self._aside = []
@@ -459,7 +469,7 @@ class LiveGraph:
         if batch is not None and names:
             batch = self._bounded(batch, names)
             observed = Observation()
-            frame = batch.frame.observe(observed, *_observed(batch, names))
+            frame = batch.frame.observe(observed, *batch.observed(names))
             # The heartbeat, and streams that no query reads any more, end here.
             frame = frame.filter(f"source IN ({', '.join(str(batch.tags[n]) for n in names)})")
             feeds = [batch.feed(n, graph.lanes_from(n)) for n in names]
@@ -467,7 +477,9 @@ class LiveGraph:
         frames += self._tables(job, before)
         messages = job.run(frames)
         if self._aside:
-            messages.append(quarantined(self.storage, before.epoch + 1, "files", self._aside))
+            messages.append(
+                quarantined(self.storage, before.epoch + 1, (before.upto, upto), "files", self._aside)
+            )
         stop_at_refused(self.spark, self.definitions, messages)
         found = observed.get if observed is not None else {}
         seen = {n: (found[f"newest_{batch.tags[n]}"], found[f"rows_{batch.tags[n]}"]) for n in names if batch}
@@ -582,43 +594,3 @@ class LiveGraph:
     def last_tasks(self) -> list[WaveReport]:
         """What the tasks of the last epoch reported: rows, and seconds by part of the work."""
         return [m for m in self._pace.tasks if isinstance(m, WaveReport)]
-
-
-def combine(streams: Sequence[RawStream]) -> Batch:
-    """Several sources as one frame: each row tagged with its source, given columns shared by type."""
-    slots: list[str] = []
-    places: list[list[int]] = []
-    for stream in streams:
-        taken: list[int] = []
-        for type_ in stream.types:
-            place = next((k for k, t in enumerate(slots) if t == type_ and k not in taken), len(slots))
-            if place == len(slots):
-                slots.append(type_)
-            taken.append(place)
-        places.append(taken)
-    united: DataFrame | None = None
-    for tag, (stream, taken) in enumerate(zip(streams, places, strict=True)):
-        values = [f"g{taken.index(k)}" if k in taken else f"CAST(NULL AS {t})" for k, t in enumerate(slots)]
-        columns = [f"{value} AS x{k}" for k, value in enumerate(values)]
-        rows = stream.given.selectExpr(f"{tag} AS source", *columns, "o0", "o1", "o2")
-        united = rows if united is None else united.unionAll(rows)
-    assert united is not None
-    names = [s.definition.name for s in streams]
-    return Batch(
-        united,
-        {n: i for i, n in enumerate(names)},
-        {
-            s.definition.name: s.shape([f"x{k}" for k in taken])
-            for s, taken in zip(streams, places, strict=True)
-        },
-    )
-
-
-def _observed(batch: Batch, names: Sequence[str]) -> list[Column]:
-    found = []
-    for name in names:
-        tag, shape = batch.tags[name], batch.shapes[name]
-        good = f"source = {tag} AND {shape.bad} IS NULL"
-        found.append(F.expr(f"max(CASE WHEN {good} THEN {shape.ts} END) AS newest_{tag}"))
-        found.append(F.expr(f"count(CASE WHEN source = {tag} THEN 1 END) AS rows_{tag}"))
-    return found

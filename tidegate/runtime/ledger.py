@@ -5,25 +5,32 @@ by one atomic rename. From time to time small result files are merged, and an in
 epoch say about results: it appears by one rename, too, and then only the last manifests are needed. Segments that no manifest of
 the last two epochs names are collected, and so is what a failed attempt left behind. Files that were merged
 are deleted at the next merge, so that whoever reads an answer meanwhile finds them.
+
+Nothing that counted may be missing: epochs and batches have no gaps, every name says the size and checksum of its file, manifest and
+index carry their own, and all of it is on the disk before a manifest counts. What is no file of ours is neither read nor deleted.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
-from tidegate.codec import from_data, to_data
+from tidegate.codec import from_data, read_signed_json, signed_json, to_data
 from tidegate.errors import Diagnostic
 from tidegate.exchange.messages import Log, Message, Quarantined, ResultFile, RowCounts, WaveReport
 from tidegate.physical.plan import Birth
+from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.faults import reach
-from tidegate.storage import BLOCKS, Storage
+from tidegate.runtime.holding import Hold
+from tidegate.storage import BLOCKS, Storage, seal_of
 from tidegate.time import MAX, MIN
-from tidegate.worker.result_files import Section, read_directory
+from tidegate.worker.result_files import QUARANTINE, Section, is_refused, read_directory
 
-FORMAT = 3
+FORMAT = 4
 
 INDEX = "index/results.json"
 
@@ -79,8 +86,11 @@ class Manifest:
     columns: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """What inputs bring that not all of their readers need: whoever is left goes on to get it."""
     results: tuple[ResultFile, ...] = ()
+    """The files of answers, and of rows that were refused, that the epoch added."""
     horizon: int = MIN
     """Answers before this instant may be gone once this epoch counts."""
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    """What Spark had noted of the stream when the last of its batches began."""
 
     @property
     def finished(self) -> bool:
@@ -108,10 +118,11 @@ Merge = Callable[[int, Sequence[ResultFile]], list[ResultFile]]
 
 
 class Ledger:
-    """The manifests of a run, on its storage."""
+    """The manifests of a run, on its storage. Who holds it writes, and collects what a failed attempt left; others read."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, hold: Hold | None = None) -> None:
         self.storage = storage
+        self._hold = hold
         self._results: list[ResultFile] = []
         self._directories: dict[str, dict[str, Section]] = {}
         self._since: dict[int, tuple[int, int]] = {}
@@ -122,15 +133,43 @@ class Ledger:
         self.horizon = self.index.horizon
         """Answers before this instant are not kept."""
         self._results += self.index.results
-        for name in storage.names("manifests"):
-            self._record(read_manifest(storage, name))
+        for manifest in _read_manifests(storage, self.index):
+            self._record(manifest)
         self.horizon = max(self.horizon, self.latest.horizon)
-        self._collect_litter()
+        if hold is not None and hold.epoch > self.latest.epoch:
+            raise storage.damaged(_name(hold.epoch), "is missing: it counted")
+        self._check_files()
+        if hold is not None:
+            self._collect_litter()
+
+    @classmethod
+    def held(cls, storage: Storage) -> Ledger:
+        """The ledger of a directory that is held until it is released."""
+        hold = Hold(storage)
+        try:
+            return cls(storage, hold)
+        except BaseException:
+            hold.release()
+            raise
+
+    def release(self) -> None:
+        """Let others write."""
+        if self._hold is not None:
+            self._hold.release()
+
+    @property
+    def released(self) -> bool:
+        return self._hold is not None and self._hold.released
 
     @property
     def results(self) -> tuple[ResultFile, ...]:
-        """Every result file that is kept, in order of its epoch."""
-        return tuple(self._results)
+        """Every file of answers that is kept, in order of its epoch."""
+        return tuple(r for r in self._results if not is_refused(r))
+
+    @property
+    def refused(self) -> tuple[ResultFile, ...]:
+        """Every file with rows that were refused."""
+        return tuple(r for r in self._results if is_refused(r))
 
     def parts(self, operator: str) -> list[ResultPart]:
         """Where the rows of an operator are, in order of epochs."""
@@ -159,11 +198,18 @@ class Ledger:
 
     def commit(self, manifest: Manifest) -> None:
         """Make an epoch count."""
-        reach("before manifest")
         before = self.latest
+        fresh = {*(manifest.segments() - before.segments()), *(r.file for r in manifest.results)}
+        if self._hold is not None:
+            self._hold.check()
+        self.storage.sync(fresh)
+        reach("before manifest")
         self.storage.publish(_name(manifest.epoch), _encode(manifest))
+        if self._hold is not None:
+            self._hold.note(manifest.epoch)
         reach("after manifest")
         self._record(manifest)
+        self._collect_refused(manifest)
         # The epoch before may still be read by a task that is late to notice; the one before that may not.
         for name in self._previous - before.segments() - manifest.segments():
             self.storage.delete(name)
@@ -179,17 +225,20 @@ class Ledger:
         passed = [e for e, (low, high) in self._since.items() if low != high]
         marked = max([self.index.marked, *passed])
         self.index = Index(self.latest.epoch, self.latest.upto, marked, self.horizon, tuple(after))
+        self.storage.sync(f.file for f in after if f not in before)
         self.storage.publish(INDEX, _encode(self.index))
         reach("after index")
-        for file in self._replaced:
-            self.storage.delete(file)
         kept = {f.file for f in after}
-        self._replaced = [f.file for f in before if f.file not in kept]
+        replaced = [f for f in before if f.file not in kept]
+        # Refused rows are read by the folder, in which none may be twice; an answer is read by the names that its reader got before.
+        for file in (*self._replaced, *(f.file for f in replaced if is_refused(f))):
+            self.storage.delete(file)
+        self._replaced = [f.file for f in replaced if not is_refused(f)]
         self._directories = {f: d for f, d in self._directories.items() if f in kept}
         self._results, self._since = after, {}
-        for name in self.storage.names("manifests"):
-            if int(name.split(".")[0]) < self.latest.epoch:
-                self.storage.delete(f"manifests/{name}")
+        for epoch in _epochs(self.storage):
+            if epoch < self.latest.epoch:
+                self.storage.delete(_name(epoch))
         return True
 
     def forget_before(self, horizon: int) -> None:
@@ -212,17 +261,39 @@ class Ledger:
         if fresh:
             self._results += manifest.results
 
+    def _check_files(self) -> None:
+        """All that is named is there, as long as it was. Retention deletes files that manifests still name."""
+        sizes = dict(self._files())
+        self._results = [r for r in self._results if r.file in sizes or r.counts.max_te >= self.horizon]
+        for file in [*sorted(self.latest.segments()), *(r.file for r in self._results)]:
+            seal = seal_of(file)
+            if file not in sizes:
+                raise self.storage.damaged(file, "is missing")
+            if seal is not None and sizes[file] != seal.size:
+                raise self.storage.damaged(file, f"has {sizes[file]} bytes instead of {seal.size}")
+
+    def _files(self) -> Iterator[tuple[str, int]]:
+        """The files that may be ours, with their sizes."""
+        refused = (f"{QUARANTINE}/{source}" for source in self.storage.names(QUARANTINE))
+        for folder in ("state", "results", *refused):
+            for name, size in self.storage.sizes(folder).items():
+                yield f"{folder}/{name}", size
+
     def _collect_litter(self) -> None:
         self.storage.delete_folder(BLOCKS)
-        known = self.latest.segments()
-        for name in self.storage.names("state"):
-            if f"state/{name}" not in known:
-                self.storage.delete(f"state/{name}")
-        # Retention deletes files that manifests still name, and merging leaves files that nobody names.
-        existing = {f"results/{n}" for n in self.storage.names("results")}
-        self._results = [r for r in self._results if r.file in existing]
-        for file in existing - {r.file for r in self._results}:
-            self.storage.delete(file)
+        known = {*self.latest.segments(), *(r.file for r in self._results)}
+        for file, _ in list(self._files()):
+            if file not in known and seal_of(file) is not None:
+                self.storage.delete(file)
+
+    def _collect_refused(self, manifest: Manifest) -> None:
+        """What failed attempts at an epoch have refused would be there twice."""
+        named = {r.file for r in self.refused}
+        for folder in {r.file.rpartition("/")[0] for r in manifest.results if is_refused(r)}:
+            for name in self.storage.names(folder):
+                file, mine = f"{folder}/{name}", name.startswith(f"{manifest.epoch:08d}-")
+                if mine and file not in named and seal_of(file) is not None:
+                    self.storage.delete(file)
 
 
 def after(before: Manifest, messages: Iterable[Message], **changes: Any) -> Manifest:
@@ -245,6 +316,7 @@ def after(before: Manifest, messages: Iterable[Message], **changes: Any) -> Mani
                 for reason, count in counts.items():
                     total[reason] = total.get(reason, 0) + count
                 sources[name] = replace(known, refused=total)
+            results += message.files
     return replace(
         before, epoch=before.epoch + 1, logs=logs, results=tuple(results), sources=sources, **changes
     )
@@ -254,7 +326,7 @@ def _read_index(storage: Storage) -> Index:
     folder, _, name = INDEX.partition("/")
     if name not in storage.names(folder):
         return Index()
-    found: Index = from_data(Index, checked(bytes(storage.read(INDEX))))
+    found: Index = from_data(Index, _content(storage, INDEX))
     return found
 
 
@@ -263,13 +335,16 @@ def _name(epoch: int) -> str:
 
 
 def _encode(value: Manifest | Index) -> bytes:
-    return json.dumps({"format": FORMAT, **to_data(value)}, separators=(",", ":")).encode()
+    return signed_json({"format": FORMAT, **to_data(value)})
 
 
-def checked(data: bytes) -> dict[str, Any]:
+def _content(storage: Storage, name: str) -> dict[str, Any]:
     """What a manifest or index says, if this version can read it."""
-    found: dict[str, Any] = json.loads(data)
-    if found.pop("format", None) != FORMAT:
+    data = bytes(storage.read_named(name))
+    found = read_signed_json(data)
+    if found is None and not _is_of_another_version(data):
+        raise storage.damaged(name, "has been changed: its checksum is another")
+    if found is None or found.pop("format", None) != FORMAT:
         raise Diagnostic(
             "STATE_FORMAT",
             "the state was written by another version of Tidegate",
@@ -278,7 +353,46 @@ def checked(data: bytes) -> dict[str, Any]:
     return found
 
 
-def read_manifest(storage: Storage, name: str) -> Manifest:
-    """A manifest by its file name."""
-    found: Manifest = from_data(Manifest, checked(bytes(storage.read(f"manifests/{name}"))))
+def _is_of_another_version(data: bytes) -> bool:
+    """Whether data without a checksum are whole and say that they are of a format that had none."""
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and "checksum" not in found and found.get("format") in (1, 2, 3)
+
+
+def _epochs(storage: Storage) -> list[int]:
+    """The epochs whose manifests are there."""
+    found = (re.fullmatch(r"(\d{8,})\.json", name) for name in storage.names("manifests"))
+    return sorted(int(m[1]) for m in found if m and f"manifests/{m[0]}" == _name(int(m[1])))
+
+
+def read_manifest(storage: Storage, epoch: int) -> Manifest:
+    """The manifest of an epoch."""
+    found: Manifest = from_data(Manifest, _content(storage, _name(epoch)))
+    if found.epoch != epoch:
+        raise storage.damaged(_name(epoch), f"is the manifest of epoch {found.epoch}")
+    return found
+
+
+def latest_manifest(storage: Storage) -> Manifest | None:
+    """The newest manifest, for one who only looks."""
+    epochs = _epochs(storage)
+    return read_manifest(storage, epochs[-1]) if epochs else None
+
+
+def _read_manifests(storage: Storage, index: Index) -> list[Manifest]:
+    """The manifests from that of the index on: no epoch and no batch may be left out."""
+    first = max(index.epoch, 1)
+    epochs = [e for e in _epochs(storage) if e >= first]
+    if index.epoch == 0 and epochs and epochs[0] > 1:
+        raise storage.damaged(INDEX, f"is missing, or the manifests before epoch {epochs[0]} are")
+    for number in range(first, max([index.epoch, *epochs]) + 1):
+        if number not in epochs:
+            raise storage.damaged(_name(number), "is missing")
+    found = [read_manifest(storage, epoch) for epoch in epochs]
+    for before, manifest in pairwise(found):
+        if manifest.batch not in (before.batch, before.batch + 1):
+            raise storage.damaged(_name(manifest.epoch), "does not go on where the one before it ends")
     return found

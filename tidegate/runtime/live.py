@@ -29,8 +29,10 @@ from tidegate.connectors.sources import RawStream, read_live
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
 from tidegate.redaction import masked
+from tidegate.runtime import checkpoint
+from tidegate.runtime.batches import Batch, combine
 from tidegate.runtime.file_gate import FileGate, gate_of
-from tidegate.runtime.graph import Batch, Joining, LiveGraph, Query, combine
+from tidegate.runtime.graph import Joining, LiveGraph, Query
 from tidegate.runtime.jobs import BrokenFileError, source_names
 from tidegate.runtime.ledger import SourceProgress
 from tidegate.runtime.polling import Polled
@@ -103,7 +105,7 @@ class LiveRun:
         self._claimed()
         if self._stream is not None:
             # The heartbeat always has something to say, so waiting for the running stream would never end.
-            self.stop()
+            self._halt()
             self.drain()
             self.start()
             return
@@ -116,7 +118,11 @@ class LiveRun:
             self._stream = None
 
     def stop(self) -> None:
-        """Stop after the current epoch; nothing is lost, a later start goes on."""
+        """Stop after the current epoch and let go of the directory; nothing is lost, a later start goes on."""
+        self._halt()
+        self.graph.release()
+
+    def _halt(self) -> None:
         self._wait_no_more()
         stream, self._stream = self._stream, None
         if stream is not None:
@@ -135,9 +141,10 @@ class LiveRun:
 
     def finish(self) -> None:
         """Take in what is there, stop, and make everything final."""
-        self.stop()
+        self._halt()
         self.drain()
         self.graph.finish()
+        self.graph.release()
 
     @property
     def is_active(self) -> bool:
@@ -212,7 +219,7 @@ class LiveRun:
         if self._waiting is not None:
             self.begin()
         elif self._stream is not None and not set(self.graph.streams()) <= set(self._reading):
-            self.stop()
+            self._halt()
             self.start()
 
     def _is_new(self, definition: StreamDefinition, data: Mapping[str, Any]) -> bool:
@@ -268,6 +275,9 @@ class LiveRun:
         if self._stream is not None:
             raise Diagnostic("RUNNING", "the graph is running already")
         self._stopping, self.failure = False, None
+        self.graph.hold()
+        latest = self.graph.ledger.latest
+        checkpoint.check(self.graph.storage, latest.checkpoint, latest.batch)
         names = self.graph.streams()
         streams = [self._source(self.graph.definitions[n]) for n in names]
         self._polled = {
@@ -296,7 +306,7 @@ class LiveRun:
         self._reading = tuple(names)
         self._stream = (
             frame.writeStream.foreachBatch(self._take)
-            .option("checkpointLocation", self.graph.storage.path("checkpoint"))
+            .option("checkpointLocation", self.graph.storage.path(checkpoint.FOLDER))
             .trigger(**trigger)
             .start()
         )
@@ -332,7 +342,7 @@ class LiveRun:
         """An epoch; a file that cannot be read is set aside, and the epoch begins again without it."""
         while True:
             try:
-                self.graph.epoch(batch, number)
+                self.graph.epoch(batch, number, known=checkpoint.observe(self.graph.storage, number))
             except BrokenFileError as problem:
                 broken = [g.set_aside(problem.file, problem.why) for g in self._gates.values()]
                 found = [b for b in broken if b is not None]
@@ -347,8 +357,9 @@ class LiveRun:
         return sum(polled.advance() for polled in self._polled.values()) > 0
 
     def _asked(self, name: str) -> Polled:
-        definition = self.graph.definitions[name]
-        return Polled(self.graph.storage, definition, SOURCES.named(definition.source))
+        definition, known = self.graph.definitions[name], self.graph.ledger.latest.sources.get(name)
+        begun = known is not None and known.rows > 0
+        return Polled(self.graph.storage, definition, SOURCES.named(definition.source), begun)
 
     def _source(self, definition: StreamDefinition) -> RawStream:
         inbox, source = None, SOURCES.named(definition.source)

@@ -2,7 +2,8 @@
 
 Files of one level are merged into one of the next, so a row is rewritten as often as there are levels, and their number grows
 with the logarithm of the number of epochs. Where answers are kept for a while only, all files are merged into one: a row and its
-closing meet there, and what ended before the horizon is left out.
+closing meet there, and what ended before the horizon is left out. Rows that were refused are merged by levels in any case: a file
+of them goes when its newest epoch is before the horizon.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from tidegate.exchange.messages import ResultFile
 from tidegate.kernels.rows import Frame
 from tidegate.runtime.results import matched
-from tidegate.storage import Storage
-from tidegate.worker.result_files import level_of, read_rows, write_results
+from tidegate.storage import Storage, level_of
+from tidegate.worker.result_files import is_refused, read_rows, summed, write_refused, write_results
 
 FILES = 64
 """More files of one level than this are merged."""
@@ -29,17 +32,21 @@ def merged(
 ) -> list[ResultFile]:
     """The files as they are after merging; new ones are written, old ones still exist."""
     after: list[ResultFile] = []
-    for section in dict.fromkeys(f.section for f in files):
-        mine = [f for f in files if f.section == section]
+    for refused, section in dict.fromkeys((is_refused(f), f.section) for f in files):
+        mine = [f for f in files if f.section == section and is_refused(f) == refused]
         small = [f for f in mine if f.counts.rows <= LARGE]
-        if horizon is not None and len(small) == len(mine):
+        if horizon is not None and len(small) == len(mine) and not refused:
             if len(small) > limit:
                 mine = _merge(storage, epoch, small, 1, horizon)
         else:
             for level in range(max((level_of(f.file) for f in small), default=0) + 1):
                 same = [f for f in small if level_of(f.file) == level]
                 if len(same) > limit:
-                    together = _merge(storage, epoch, same, level + 1, None)
+                    together = (
+                        _merge_refused(storage, epoch, same, level + 1)
+                        if refused
+                        else _merge(storage, epoch, same, level + 1, None)
+                    )
                     mine = [f for f in mine if f not in same] + together
         after += mine
     return after
@@ -54,6 +61,14 @@ def _merge(
             parts.setdefault(section, []).append(rows)
     sections = {section: _together(rows, horizon) for section, rows in parts.items()}
     return list(write_results(storage, f"{epoch:08d}-m", sections, level))
+
+
+def _merge_refused(storage: Storage, epoch: int, files: Sequence[ResultFile], level: int) -> list[ResultFile]:
+    source = files[0].section
+    assert source is not None
+    rows = pa.concat_tables([pq.read_table(pa.BufferReader(storage.read_sealed(f.file))) for f in files])
+    name = write_refused(storage, source, f"{epoch:08d}-m", rows, level)
+    return [ResultFile(name, source, summed([f.counts for f in files]))]
 
 
 def _together(parts: Sequence[Frame], horizon: int | None) -> Frame:

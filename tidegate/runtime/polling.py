@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidegate.codec import read_signed_json, signed_json
 from tidegate.connectors.protocol import Source
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
@@ -29,6 +30,8 @@ class Polled:
     storage: Storage
     definition: StreamDefinition
     source: Source
+    begun: bool
+    """Whether rows of it have been used."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _known: tuple[int, Any] | None = None
 
@@ -50,10 +53,19 @@ class Polled:
     def _reached(self) -> tuple[int, Any]:
         """The number of the next answer, and its offset."""
         name = name_in_path(self.definition.name)
-        if f"{name}.json" not in self.storage.names("offsets"):
-            number, offset = 0, None
+        if f"{name}.json" in self.storage.names("offsets"):
+            noted = read_signed_json(self.storage.read(f"offsets/{name}.json").to_pybytes())
+            if noted is None:
+                raise self.storage.damaged(
+                    f"offsets/{name}.json", "has been changed: its checksum is another"
+                )
+            number, offset = noted["number"], noted["offset"]
+        elif self.begun:
+            raise self.storage.damaged(
+                f"offsets/{name}.json", "is missing: it says what the source has given"
+            )
         else:
-            number, offset = json.loads(self.storage.read(f"offsets/{name}.json").to_pybytes())
+            number, offset = 0, None
         if self._file(number).rsplit("/", 1)[1] in self.storage.names(f"inbox/{name}"):
             stored = pq.read_schema(pa.BufferReader(self.storage.read(self._file(number))))
             text = stored.metadata[_NEXT].decode()
@@ -62,9 +74,8 @@ class Polled:
         return number, offset
 
     def _note(self, number: int, offset: str) -> None:
-        self.storage.publish(
-            f"offsets/{name_in_path(self.definition.name)}.json", f"[{number}, {offset}]".encode()
-        )
+        noted = signed_json({"number": number, "offset": json.loads(offset)})
+        self.storage.publish(f"offsets/{name_in_path(self.definition.name)}.json", noted)
 
     def _file(self, number: int) -> str:
         return f"inbox/{name_in_path(self.definition.name)}/{number:020d}.parquet"

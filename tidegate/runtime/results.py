@@ -16,7 +16,6 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from tidegate.errors import Diagnostic
-from tidegate.exchange.blocks import decode
 from tidegate.exchange.messages import RowCounts
 from tidegate.kernels.rows import Frame, equijoin, to_arrow
 from tidegate.runtime.ledger import Manifest, ResultPart
@@ -25,6 +24,7 @@ from tidegate.spark.values import arrow_type, ddl
 from tidegate.storage import Storage
 from tidegate.time import MAX, MIN, to_datetime, to_ticks, widened
 from tidegate.types import TIMESTAMP, Field, Schema, Type
+from tidegate.worker.result_files import assure, read_section
 
 
 @dataclass(frozen=True)
@@ -197,11 +197,15 @@ class Result:
     def _read(self, parts: Sequence[ResultPart]) -> DataFrame:
         stored = [f"c{i} {_stored(f.type)}" for i, f in enumerate(self.schema) if f.type.name != "VOID"]
         schema = ", ".join([*stored, "ts BIGINT", "te BIGINT", "n BIGINT"])
+        for part in parts:
+            assure(self.storage, part.file, part.section)
         whole = [self.storage.path(p.file) for p in parts if p.section is None]
-        sections = [(p.file, p.section.offset, p.section.length) for p in parts if p.section is not None]
+        sections = [
+            (p.file, p.section.offset, p.section.length, p.section.checksum) for p in parts if p.section
+        ]
         rows = self.spark.read.schema(schema).parquet(*whole) if whole else None
         if sections:
-            listed = self.spark.createDataFrame(sections, "file STRING, offset BIGINT, length BIGINT")
+            listed = self.spark.createDataFrame(sections, _SECTIONS)
             found = listed.mapInArrow(_SectionReader(self.storage, self.schema), schema)
             rows = found if rows is None else rows.unionAll(found)
         if rows is None:
@@ -253,6 +257,9 @@ def _changes_within(counts: RowCounts, low: int, high: int) -> bool:
     return counts.min_ts < high and (counts.max_ts >= low or counts.max_te >= low)
 
 
+_SECTIONS = "file STRING, offset BIGINT, length BIGINT, checksum BIGINT"
+
+
 @dataclass(frozen=True)
 class _SectionReader:
     """Reads sections of files in Spark's tasks, only those that it is given."""
@@ -268,8 +275,8 @@ class _SectionReader:
         ]
         wanted = pa.schema([*fields, *(pa.field(n, pa.int64()) for n in ("ts", "te", "n"))])
         for batch in batches:
-            for file, offset, length in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-                rows = decode(self.storage.read_range(file, offset, length))
+            for place in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+                rows = read_section(self.storage, *place)
                 yield from to_arrow(rows.select(wanted.names)).cast(wanted).combine_chunks().to_batches()
 
 

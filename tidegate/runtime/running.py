@@ -114,14 +114,19 @@ class Running:
                 partitions=self._partitions,
                 begin=False,
             )
-            _check_pace(run, asked)
-            joining = Joining(asked.definitions, asked.functions, asked.data, asked.key)
-            warn(run.add(asked.name, asked.plan, asked.sinks, joining).physical, asked.text)
-            if known is None:
-                for name in self._ended.intersection(run.graph.missing()):
-                    run.drop(name)
-                if begin:
-                    run.begin()
+            try:
+                _check_pace(run, asked)
+                joining = Joining(asked.definitions, asked.functions, asked.data, asked.key)
+                warn(run.add(asked.name, asked.plan, asked.sinks, joining).physical, asked.text)
+                if known is None:
+                    for name in self._ended.intersection(run.graph.missing()):
+                        run.drop(name)
+                    if begin:
+                        run.begin()
+            except BaseException:
+                if known is None:
+                    run.stop()
+                raise
             self._runs = {**self._runs, asked.kind: run}
             self._asked = {**self._asked, asked.name.lower(): asked}
             return LiveQuery(run, asked.name, self)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate.runtime.ledger import read_manifest
+from tidegate.runtime.ledger import latest_manifest
 from tidegate.storage import Storage
 from tidegate.time import MAX, MIN
 
@@ -15,9 +15,8 @@ def describe_state(uri: str) -> dict[str, dict[str, Any]]:
     found = {}
     for name in storage.names("graphs"):
         graph = storage.below(f"graphs/{name}")
-        manifests = graph.names("manifests")
-        if manifests:
-            latest = read_manifest(graph, manifests[-1])
+        latest = latest_manifest(graph)
+        if latest is not None:
             found[name] = {
                 "epoch": latest.epoch,
                 "watermark": {MIN: "none yet", MAX: "finished"}.get(latest.upto, latest.upto),

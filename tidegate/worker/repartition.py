@@ -146,6 +146,5 @@ class MoveTask:
             tables = segments.whole(states)
             rows = sum(f.height for found in tables.values() for f in found.values())
             if rows:
-                name = segments.new_name(cut.epoch, segments.BASE)
-                cut.storage.write(name, segments.encode(tables))
+                name = segments.write(cut.storage, cut.epoch, tables, segments.BASE)
                 yield Moved(place_name(wave, partition), Log((name,), rows))

@@ -1,16 +1,19 @@
 """Files of answers: a Parquet file for one operator's rows, or one file with a section for each of many.
 
 How many files an epoch writes does not depend on how many queries there are. A file of sections ends with its directory, so that the
-rows of one operator are read without those of the others.
+rows of one operator are read without those of the others. The file's name has the checksum of the directory, which has those of the
+sections.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import uuid
+import os
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import polars as pl
@@ -18,16 +21,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegate.codec import from_data, to_data
-from tidegate.errors import Diagnostic
 from tidegate.exchange import blocks
 from tidegate.exchange.messages import ResultFile, RowCounts
 from tidegate.kernels.rows import Frame, to_arrow
-from tidegate.storage import Storage
+from tidegate.storage import Seal, Storage, name_in_path, seal_of
 
 OWN_FILE = 8 << 20
 """Rows of so many bytes get a file of their own, which Spark reads by itself."""
 
-MAGIC = b"TGR1"
+QUARANTINE = "quarantine"
+
+MAGIC = b"TGR2"
 
 _TAIL = 8 + len(MAGIC)
 
@@ -38,6 +42,7 @@ class Section:
 
     offset: int
     length: int
+    checksum: int
     counts: RowCounts
 
 
@@ -65,34 +70,33 @@ def write_results(
         large, small = large | small, {}
     found = []
     for id_, rows in large.items():
-        name = _new_name(prefix, level, "parquet")
-        storage.write(name, _parquet(rows))
+        name = storage.write_sealed(f"results/{prefix}", "parquet", _parquet(rows), level)
         found.append(ResultFile(name, id_, counted(rows)))
     if small:
-        name = _new_name(prefix, level, "sections")
         counts = {id_: counted(rows) for id_, rows in small.items()}
-        storage.write(
-            name, _with_directory({id_: (blocks.encode(r), counts[id_]) for id_, r in small.items()})
-        )
-        found.append(ResultFile(name, None, _summed(list(counts.values()))))
+        encoded = {id_: (blocks.encode(rows), counts[id_]) for id_, rows in small.items()}
+        data, checksum = _with_directory(encoded)
+        name = Seal(len(data), checksum, level).name(f"results/{prefix}", "sections")
+        storage.write(name, data)
+        found.append(ResultFile(name, None, summed(list(counts.values()))))
     return tuple(found)
 
 
-def _new_name(prefix: str, level: int, kind: str) -> str:
-    """A name that no other attempt has."""
-    return f"results/{prefix}-{uuid.uuid4().hex[:12]}.{level}.{kind}"
+def write_refused(storage: Storage, source: str, prefix: str, rows: pa.Table, level: int = 0) -> str:
+    """Write rows that a source may not use; the file's name."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink)
+    return storage.write_sealed(
+        f"{QUARANTINE}/{name_in_path(source)}/{prefix}", "parquet", sink.getvalue(), level
+    )
 
 
-def level_of(file: str) -> int:
-    """How often the rows of a file have been merged.
-
-    >>> level_of("results/00000007-0-ab.2.parquet")
-    2
-    """
-    return int(file.split(".")[-2])
+def is_refused(file: ResultFile) -> bool:
+    """Whether a file holds rows that were refused, and not those of an answer."""
+    return file.file.startswith(f"{QUARANTINE}/")
 
 
-def _summed(counts: list[RowCounts]) -> RowCounts:
+def summed(counts: list[RowCounts]) -> RowCounts:
     return RowCounts(
         sum(c.rows for c in counts),
         sum(c.negative for c in counts),
@@ -103,43 +107,75 @@ def _summed(counts: list[RowCounts]) -> RowCounts:
     )
 
 
-def _with_directory(sections: Mapping[str, tuple[bytes, RowCounts]]) -> bytes:
+def _with_directory(sections: Mapping[str, tuple[bytes, RowCounts]]) -> tuple[bytes, int]:
+    """A file's content, and the checksum of its directory."""
     sink = io.BytesIO()
     directory = {}
     for id_, (data, counts) in sections.items():
-        directory[id_] = to_data(Section(sink.tell(), len(data), counts))
+        directory[id_] = to_data(Section(sink.tell(), len(data), zlib.crc32(data), counts))
         sink.write(data)
     encoded = json.dumps(directory, separators=(",", ":")).encode()
     sink.write(encoded)
     sink.write(len(encoded).to_bytes(8, "little"))
     sink.write(MAGIC)
-    return sink.getvalue()
+    return sink.getvalue(), zlib.crc32(encoded)
 
 
 def read_directory(storage: Storage, file: str) -> dict[str, Section]:
     """The sections of a file, by operator."""
-    tail = bytes(storage.read_range(file, -_TAIL, _TAIL))
-    if tail[8:] != MAGIC:
-        raise Diagnostic(
-            "STATE_DAMAGED", f"{file} does not end as a file of answers does", help="restore it from a copy"
-        )
+    seal, tail = seal_of(file), bytes(storage.read_range(file, -_TAIL, _TAIL))
+    if seal is None or tail[8:] != MAGIC:
+        raise storage.damaged(file, "does not end as a file of answers does")
     length = int.from_bytes(tail[:8], "little")
     encoded = bytes(storage.read_range(file, -_TAIL - length, length))
+    if zlib.crc32(encoded) != seal.checksum:
+        raise storage.damaged(file, "has been changed: the checksum of its directory is another")
     return {id_: from_data(Section, found) for id_, found in json.loads(encoded).items()}
 
 
-def read_section(storage: Storage, file: str, section: Section) -> Frame:
-    return blocks.decode(storage.read_range(file, section.offset, section.length))
+def read_section(storage: Storage, file: str, offset: int, length: int, checksum: int) -> Frame:
+    """The rows of a section, if they are as they were written."""
+    return blocks.decode(_section(storage, file, offset, length, checksum))
+
+
+def _section(storage: Storage, file: str, offset: int, length: int, checksum: int) -> pa.Buffer:
+    found = storage.read_range(file, offset, length)
+    if zlib.crc32(found) != checksum:
+        raise storage.damaged(file, "has been changed: the checksum of a section is another")
+    return found
+
+
+def assure(storage: Storage, file: str, section: Section | None) -> None:
+    """See that what Spark is going to read of a file of this machine is what was written.
+
+    Whoever asks again is not kept waiting: a file is looked at once, as long as its size and time stay.
+    """
+    if storage.local is not None:
+        try:
+            found = os.stat(storage.path(file))
+        except FileNotFoundError:
+            raise storage.damaged(file, "is missing") from None
+        _assured(storage, file, section, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=1 << 16)
+def _assured(storage: Storage, file: str, section: Section | None, changed: int, size: int) -> None:
+    if section is None:
+        storage.read_sealed(file)
+    else:
+        _section(storage, file, section.offset, section.length, section.checksum)
 
 
 def read_rows(storage: Storage, file: ResultFile) -> dict[str, Frame]:
     """All rows of a file, by operator."""
     if file.section is not None:
-        rows = pl.from_arrow(pq.read_table(pa.BufferReader(storage.read(file.file))))
+        rows = pl.from_arrow(pq.read_table(pa.BufferReader(storage.read_sealed(file.file))))
         assert isinstance(rows, pl.DataFrame)
         return {file.section: rows}
     directory = read_directory(storage, file.file)
-    return {id_: read_section(storage, file.file, section) for id_, section in directory.items()}
+    return {
+        id_: read_section(storage, file.file, s.offset, s.length, s.checksum) for id_, s in directory.items()
+    }
 
 
 def _parquet(rows: Frame) -> Any:

@@ -3,12 +3,11 @@
 A segment holds what one epoch appended to the tables of all operators of a wave in one partition, or (a base) the tables
 themselves, in sections by operator. The state is what the segments stand for, in order; sections of operators that
 nobody runs any more are passed over. Names are unique per attempt, so a list of names determines a state: a worker that
-remembers the state of a shorter list reads only the rest.
+remembers the state of a shorter list reads only the rest. A name says its file's size and checksum, which are compared on reading.
 """
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -46,18 +45,14 @@ BASE = 9
 States = dict[str, State]
 
 
-def new_name(epoch: int, level: int) -> str:
-    """A name that no other attempt has."""
-    return f"state/{epoch:08d}-{uuid.uuid4().hex[:16]}.{level}.arrow"
+def write(storage: Storage, epoch: int, tables: Tables, level: int) -> str:
+    """Write a segment; its name."""
+    return storage.write_sealed(f"state/{epoch:08d}", "arrow", encode(tables), level)
 
 
-def level_of(name: str) -> int:
-    """How often the rows of a segment have been merged.
-
-    >>> level_of(new_name(7, 2))
-    2
-    """
-    return int(name.split(".")[-2])
+def read(storage: Storage, name: str, wanted: Container[str]) -> dict[str, dict[str, Frame]]:
+    """The tables of some sections of a segment."""
+    return decode(storage.read_sealed(name), wanted)
 
 
 def encode(tables: Tables) -> pa.Buffer:
@@ -170,7 +165,7 @@ def _read(storage: Storage, program: Program, states: States, more: Sequence[str
     layouts = program.layouts
     wanted = {WAITING, *layouts}
     for name in more:
-        states = _advance(states, decode(storage.read(name), wanted), layouts)
+        states = _advance(states, read(storage, name, wanted), layouts)
     states = _matching(program, states)
     return {s: {n: table(_current(s, t.rows, upto)) for n, t in found.items()} for s, found in states.items()}
 

@@ -36,7 +36,7 @@ from tidegate.kernels.modify import ModifyKernel, anomalies_of
 from tidegate.kernels.rows import Frame, Table
 from tidegate.physical.lowering import Program, call_spans
 from tidegate.physical.plan import OperatorRows, SourceRows
-from tidegate.storage import Storage
+from tidegate.storage import Storage, level_of
 from tidegate.worker import segments
 from tidegate.worker.cache import FairCache
 from tidegate.worker.columnar import Reading, read_split
@@ -374,7 +374,8 @@ def _save(
     names, rows = log.segments, log.rows + added
     if epoch.renew or (names and rows > 3 * live + SPARE_ROWS):
         whole = segments.whole(states)
-        names, rows = ((_write_segment(epoch, whole, segments.BASE),) if live else ()), live
+        base = (segments.write(epoch.storage, epoch.number, whole, segments.BASE),) if live else ()
+        names, rows = base, live
     elif added:
         names = _append(epoch, names, changed, states, partition)
     segments.remember(epoch.storage, place, names, epoch.upto, segments.settled(states))
@@ -393,20 +394,14 @@ def _append(
     level = 0
     while level < segments.BASE:
         newest = 0
-        while newest < len(names) and segments.level_of(names[-1 - newest]) == level:
+        while newest < len(names) and level_of(names[-1 - newest]) == level:
             newest += 1
         if newest < COMPACT_AFTER + partition % 8:
             break
         names, tail = names[:-newest], names[-newest:]
-        added = segments.joined([*(segments.decode(epoch.storage.read(n), states) for n in tail), added])
+        added = segments.joined([*(segments.read(epoch.storage, n, states) for n in tail), added])
         level += 1
-    return (*names, _write_segment(epoch, added, level))
-
-
-def _write_segment(epoch: Epoch, tables: segments.Tables, level: int) -> str:
-    name = segments.new_name(epoch.number, level)
-    epoch.storage.write(name, segments.encode(tables))
-    return name
+    return (*names, segments.write(epoch.storage, epoch.number, added, level))
 
 
 def _count(tables: Mapping[str, Mapping[str, Frame]]) -> int:
@@ -419,4 +414,7 @@ def _without_refused(epoch: Epoch, partition: int, messages: Sequence[Message]) 
     others: list[Message] = [m for m in messages if not isinstance(m, Refused)]
     if not refused or any(isinstance(m, Failed) for m in others):
         return others
-    return [*others, quarantined(epoch.storage, epoch.number, str(partition), refused)]
+    return [
+        *others,
+        quarantined(epoch.storage, epoch.number, (epoch.since, epoch.upto), str(partition), refused),
+    ]

@@ -1,0 +1,67 @@
+"""The rows of all sources that an epoch takes, as one frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+
+from tidegate.connectors.sources import RawStream, Shape
+from tidegate.exchange.lanes import Feed, Lane
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows that came: one frame, in which `source` tells the streams apart and shapes say what is theirs."""
+
+    frame: DataFrame
+    tags: Mapping[str, int]
+    shapes: Mapping[str, Shape]
+
+    def feed(self, name: str, lanes: Sequence[Lane]) -> Feed:
+        shape = self.shapes[name]
+        return Feed(
+            name, self.tags[name], shape.columns, tuple(lanes), shape.ts, shape.te, shape.bad, shape.raw
+        )
+
+    def observed(self, names: Sequence[str]) -> list[Column]:
+        """What is to be noted of some streams on the way: their newest instants, and how many rows came."""
+        found = []
+        for name in names:
+            tag, shape = self.tags[name], self.shapes[name]
+            good = f"source = {tag} AND {shape.bad} IS NULL"
+            found.append(F.expr(f"max(CASE WHEN {good} THEN {shape.ts} END) AS newest_{tag}"))
+            found.append(F.expr(f"count(CASE WHEN source = {tag} THEN 1 END) AS rows_{tag}"))
+        return found
+
+
+def combine(streams: Sequence[RawStream]) -> Batch:
+    """Several sources as one frame: each row tagged with its source, given columns shared by type."""
+    slots: list[str] = []
+    places: list[list[int]] = []
+    for stream in streams:
+        taken: list[int] = []
+        for type_ in stream.types:
+            place = next((k for k, t in enumerate(slots) if t == type_ and k not in taken), len(slots))
+            if place == len(slots):
+                slots.append(type_)
+            taken.append(place)
+        places.append(taken)
+    united: DataFrame | None = None
+    for tag, (stream, taken) in enumerate(zip(streams, places, strict=True)):
+        values = [f"g{taken.index(k)}" if k in taken else f"CAST(NULL AS {t})" for k, t in enumerate(slots)]
+        columns = [f"{value} AS x{k}" for k, value in enumerate(values)]
+        rows = stream.given.selectExpr(f"{tag} AS source", *columns, "o0", "o1", "o2")
+        united = rows if united is None else united.unionAll(rows)
+    assert united is not None
+    names = [s.definition.name for s in streams]
+    return Batch(
+        united,
+        {n: i for i, n in enumerate(names)},
+        {
+            s.definition.name: s.shape([f"x{k}" for k in taken])
+            for s, taken in zip(streams, places, strict=True)
+        },
+    )
