@@ -23,7 +23,7 @@ class StateLog:
         """What an epoch appended to its tables."""
         self.files[f"{len(self.files)}"] = segments.encode(segments.deltas(states))
 
-    def read(self, name: str) -> Any:
+    def read_sealed(self, name: str) -> Any:
         return self.files[name]
 
     def restored(self, upto: int) -> States:

@@ -95,6 +95,22 @@ def test_no_module_is_too_long() -> None:
     assert {name: length for name, length in lengths.items() if length >= LINES} == {}
 
 
+def long_functions(source: str) -> list[str]:
+    """Functions of sixty lines and more, except loops that Numba compiles."""
+    functions = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef)]
+    lengths = {f.name: (f.end_lineno or f.lineno) - f.lineno + 1 for f in functions if not f.decorator_list or (
+        "compiled" not in [ast.unparse(d) for d in f.decorator_list]
+    )}  # fmt: skip
+    return [name for name, length in lengths.items() if length >= 60]
+
+
+def test_no_function_is_too_long() -> None:
+    found = {str(p.relative_to(ROOT)): long_functions(p.read_text("utf-8")) for p in MODULES}
+    assert {name: functions for name, functions in found.items() if functions} == {}
+    assert long_functions("def f():\n" + "    x = 1\n" * 59) == ["f"]
+    assert long_functions("def f():\n" + "    x = 1\n" * 58) == []
+
+
 def pins(lock: str) -> dict[str, str]:
     """Package -> the rest of its entry (marker and hashes)."""
     text = (ROOT / lock).read_text("utf-8").replace("\\\n", " ")

@@ -98,25 +98,7 @@ class ModifyKernel:
         # A sort by time and arrival keeps the rows of a key in order; group numbers make that cheap afterwards.
         touched = chunk.select(keys).unique(maintain_order=True)
         old = in_force(current, touched)
-        rows = looked_up(
-            chunk.with_columns(op=self._operations(chunk)), touched.with_row_index("group"), keys
-        )
-        rows = equijoin(rows, old.select(*keys, pl.lit(True).alias("known")), keys, "left")
-        rows = rows.sort("group", "ts", "seq", maintain_order=True)
-        wrong = rows.filter(pl.col("op").is_null()).with_columns(reason=pl.lit(UNKNOWN_OPERATION))
-        rows = rows.filter(pl.col("op").is_not_null())
-        before = pl.col("op").shift(1).over("group")
-        rows = rows.with_columns(
-            known=pl.when(before.is_null())
-            .then(pl.col("known").fill_null(False))
-            .otherwise(before != _DELETE)
-        )
-        inserted_twice = (pl.col("op") == _INSERT) & pl.col("known")
-        deleted_twice = (pl.col("op") == _DELETE) & ~pl.col("known")
-        refused = rows.filter(inserted_twice | deleted_twice).with_columns(
-            reason=pl.when(pl.col("op") == _INSERT).then(pl.lit(KNOWN_KEY)).otherwise(pl.lit(UNKNOWN_KEY))
-        )
-        applied = rows.filter(~inserted_twice & ~deleted_twice)
+        applied, reported = self._judged(chunk, touched, old)
         # Only the last operation of a key at an instant can be seen.
         last = (pl.col("group") != pl.col("group").shift(-1)) | (pl.col("ts") != pl.col("ts").shift(-1))
         seen = applied.filter(last.fill_null(True)).with_columns(
@@ -138,17 +120,40 @@ class ModifyKernel:
                 gone.select(*kept, pl.lit(0, pl.Int64).alias("n")),
             ]
         )
+        after = {
+            "current": indexed(current, delta, latest(keys)),
+            "anomalies": Table(nothing.rows, reported.select(nothing.rows.columns)),
+        }
+        return after, pl.concat([starts, ends])
+
+    def _judged(self, chunk: Frame, touched: Frame, old: Frame) -> tuple[Frame, Frame]:
+        """The operations that apply, of each key in order of time and arrival, and those that are refused, with the reason."""
+        keys = self._keys
+        rows = looked_up(
+            chunk.with_columns(op=self._operations(chunk)), touched.with_row_index("group"), keys
+        )
+        rows = equijoin(rows, old.select(*keys, pl.lit(True).alias("known")), keys, "left")
+        rows = rows.sort("group", "ts", "seq", maintain_order=True)
+        wrong = rows.filter(pl.col("op").is_null()).with_columns(reason=pl.lit(UNKNOWN_OPERATION))
+        rows = rows.filter(pl.col("op").is_not_null())
+        before = pl.col("op").shift(1).over("group")
+        rows = rows.with_columns(
+            known=pl.when(before.is_null())
+            .then(pl.col("known").fill_null(False))
+            .otherwise(before != _DELETE)
+        )
+        inserted_twice = (pl.col("op") == _INSERT) & pl.col("known")
+        deleted_twice = (pl.col("op") == _DELETE) & ~pl.col("known")
+        refused = rows.filter(inserted_twice | deleted_twice).with_columns(
+            reason=pl.when(pl.col("op") == _INSERT).then(pl.lit(KNOWN_KEY)).otherwise(pl.lit(UNKNOWN_KEY))
+        )
         reported = pl.concat(
             [
                 part.select(*payload_types(self.schema), "reason", pl.col("ts") + 1, "n")
                 for part in (wrong, refused)
             ]
         ).rename({"ts": "te"})
-        after = {
-            "current": indexed(current, delta, latest(keys)),
-            "anomalies": Table(nothing.rows, reported.select(nothing.rows.columns)),
-        }
-        return after, pl.concat([starts, ends])
+        return rows.filter(~inserted_twice & ~deleted_twice), reported
 
     def _operations(self, chunk: Frame) -> pl.Series:
         if self.operation is None:
