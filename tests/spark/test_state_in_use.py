@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,18 @@ def test_a_refused_query_leaves_the_directory_free(spark: SparkSession, tmp_path
         first.query(TEXT).start("many", begin=False)
     started.run.graph.advance({})
     second.close()
+
+
+def test_an_entry_that_spark_had_not_finished_does_not_stop_the_next_start(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    offsets = tmp_path / "graphs" / "integers" / "checkpoint" / "offsets"
+    offsets.mkdir(parents=True)
+    for name in (".0.{}.tmp", "..0.{}.tmp.crc"):
+        (offsets / name.format(uuid.uuid4())).write_bytes(b"v2")
+    query = session(spark, tmp_path).query(TEXT).start("many", begin=False)
+    query.finish()
+    assert [r.n for r in query.latest().collect()] == [1]
 
 
 def test_a_directory_with_rows_in_its_inbox_is_not_moved(spark: SparkSession, tmp_path: Path) -> None:

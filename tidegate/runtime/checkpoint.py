@@ -3,7 +3,7 @@
 Spark believes a checkpoint that lost its newest entries, or all of them, and reads rows again or passes them by. So every manifest
 names the checkpoint and how far its logs had come, and both are compared before Spark looks. A batch that Spark has planned and
 the graph has not counted may be there or not: it is planned again. On local files Hadoop writes checksums, which are compared, too;
-a process that is killed may leave a file without one, but no checksum without its file.
+a process that is killed may leave a file without one, and a checksum alone only of an entry that was given up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from tidegate.storage import Storage
 
 FOLDER = "checkpoint"
 
-_ENTRY = re.compile(r"(\d+)(\.compact)?")
+_ENTRY = re.compile(r"(0|[1-9]\d*)(\.compact)?")
+
+_UNFINISHED = re.compile(r"\.{1,2}\d+\.[0-9a-f-]{36}\.tmp(\.crc)?")
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,15 @@ def check(storage: Storage, known: Checkpoint, batch: int) -> None:
         )
 
 
+def clear(storage: Storage) -> None:
+    """Delete what a process that was killed had not finished: Spark begins no first batch beside it."""
+    place = storage.below(FOLDER)
+    for folder in ("offsets", "commits"):
+        for name in place.names(folder):
+            if _UNFINISHED.fullmatch(name):
+                place.delete(f"{folder}/{name}")
+
+
 def _identity(place: Storage) -> str:
     try:
         return str(json.loads(place.read_named("metadata").to_pybytes())["id"])
@@ -88,8 +99,7 @@ def _check_log(place: Storage, source: str, newest: int) -> None:
     """A source's log is whole from the entry that sums up those before it."""
     folder = f"sources/{source}"
     entries = _entries(place, folder)
-    begin = max((n for n, name in entries.items() if name != str(n)), default=0)
-    for number in range(begin, max([newest, *entries]) + 1):
+    for number in range(_begin(entries, 0), max([newest, *entries]) + 1):
         if number not in entries:
             raise place.damaged(f"{folder}/{number}", "is missing: it says which files have been read")
 
@@ -100,14 +110,23 @@ def _entries(place: Storage, folder: str) -> dict[int, str]:
     return {int(m[1]): m[0] for m in found if m}
 
 
+def _begin(entries: Mapping[int, str], otherwise: int) -> int:
+    """The entry that sums up those before it, which may be given up."""
+    return max((n for n, name in entries.items() if name != str(n)), default=otherwise)
+
+
 def _check_sums(place: Storage) -> None:
     for folder in ("", "offsets/", "commits/", *(f"sources/{s}/" for s in place.names("sources"))):
         names = place.names(folder)
         for beside in (n for n in names if n.endswith(".crc")):
             name = beside.removeprefix(".").removesuffix(".crc")
-            if not (_ENTRY.fullmatch(name) or name == "metadata"):
+            entry = _ENTRY.fullmatch(name)
+            if not (entry or name == "metadata"):
                 continue
             if name not in names:
+                entries = _entries(place, folder)
+                if entry and int(entry[1]) < _begin(entries, min(entries, default=0)):
+                    continue
                 raise place.damaged(folder + name, "is missing, though its checksum is there")
             sums = hadoop_sums(place.read_named(folder + name).to_pybytes())
             if place.read_named(folder + beside).to_pybytes() != sums:

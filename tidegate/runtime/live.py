@@ -278,6 +278,7 @@ class LiveRun:
         self.graph.hold()
         latest = self.graph.ledger.latest
         checkpoint.check(self.graph.storage, latest.checkpoint, latest.batch)
+        checkpoint.clear(self.graph.storage)
         names = self.graph.streams()
         streams = [self._source(self.graph.definitions[n]) for n in names]
         self._polled = {
