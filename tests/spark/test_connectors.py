@@ -141,7 +141,7 @@ def test_what_is_no_row_goes_to_the_quarantine(session: Session) -> None:
     assert sorted(r.a for r in result.intervals().collect()) == [1, 2, 5]
     reasons = set(refused(session, result, "N").values())
     assert reasons == {
-        "column 'a' is no INT: 'x'",
+        "column 'a' is no INT: x",
         "a row has 2 values: not 1",
         "column 'a' is no INT: 2000000000000",
     }

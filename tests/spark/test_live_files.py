@@ -111,14 +111,17 @@ def test_parquet_files_come_as_they_are(spark: SparkSession, folder: Path) -> No
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "parquet"])
-def test_a_single_file_is_a_live_source(spark: SparkSession, folder: Path, form: str) -> None:
+def test_a_single_file_is_a_live_source(
+    spark: SparkSession, folder: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.parent)
     file = folder / f"only.{form}"
     if form == "parquet":
         pq.write_table(table((1, 1), (2, 2)), file)
     else:
         file.write_text("a,t\n1,1\n2,2\n" if form == "csv" else '{"a": 1, "t": 1}\n{"a": 2, "t": 2}\n')
     (folder / f"other.{form}").write_text("?")
-    live = started(spark, folder, f"{form}('{file}')")
+    live = started(spark, folder, f"{form}('in/{file.name}')")
     live.finish()
     assert values(live) == [1, 2]
 

@@ -187,19 +187,23 @@ def test_what_cannot_be_sent_is_named(spark: SparkSession, tmp_path: Path) -> No
     assert tg.queries() == []
 
 
-def test_live_failures_show_text_and_caret(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("wrong", ["text", "leaves", "ends"])
+def test_live_failures_show_text_and_caret(spark: SparkSession, tmp_path: Path, wrong: str) -> None:
     tg = session(spark, tmp_path)
-    tg.function("odd", WRONG["text"][0], "INT")
-    other = tg.query("SELECT half(b) AS c FROM S").start("other", epoch=0.1, begin=False)
+    function, condition, message = WRONG[wrong]
+    tg.function("odd", function, "INT")
+    called = "half(b)" if wrong != "ends" else "b"
+    other = tg.query(f"SELECT {called} AS c FROM S").start("other", epoch=0.1, begin=False)
     text = "SELECT a,\n  1 + odd(b) AS c FROM S"
     query = tg.query(text).start("failing")
     query.run.begin()
     for failing in (query, other):
         with pytest.raises(Diagnostic) as raised:
             assert failing.wait(120)
-        check(raised.value, *WRONG["text"][1:], text)
+        check(raised.value, condition, message, text)
     failure = query.status()["failure"]
-    assert "error[USER_FUNCTION_RESULT] at line 2, column 7: odd(2) returned 'abc'" in failure
+    assert f"error[{condition}] at line 2, column 7: " in failure
+    assert message in failure
     assert "    1 + odd(b) AS c FROM S\n        ^^^^^" in failure
     assert not query.status()["running"]
     tg.close()

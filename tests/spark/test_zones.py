@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 
 import polars as pl
@@ -12,6 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import tidegate
+from tidegate.time import to_ticks
 
 ZONES = ("UTC", "America/New_York", "Asia/Kolkata")
 TIMES = ("2026-03-08 01:59:00", "2026-03-08 02:30:00", "2026-03-08 03:10:00", "2026-11-01 01:30:00")
@@ -125,3 +127,25 @@ def test_rows_handed_in_and_read_back(spark: SparkSession) -> None:
     assert instants(result.at(moments()[1])) == {(1, int(moments()[1].timestamp()) * 1_000_000): 1}
     assert tg.spark.conf.get("spark.sql.session.timeZone") == "UTC"
     tg.close()
+
+
+def test_times_without_a_zone_are_read_in_utc(spark: SparkSession, tmp_path: Path) -> None:
+    bare = [m.replace(tzinfo=None) for m in moments()]
+    (tmp_path / "a.csv").write_text("v,t\n" + "".join(f"{i},{t}\n" for i, t in enumerate(TIMES)))
+    expected = {(i, int(m.timestamp()) * 1_000_000) for i, m in enumerate(moments())}
+    for zone, name in product(ZONES[1:], ("M", "F")):
+        theirs = spark.newSession()
+        theirs.conf.set("spark.sql.session.timeZone", zone)
+        tg = tidegate.connect(spark=theirs, partitions=1)
+        tg.stream("M", [{"v": i, "t": t} for i, t in enumerate(bare)], ordered_by="t")
+        tg.sql(f"CREATE STREAM F(v INT, t TIMESTAMP_NTZ) SOURCE csv('{tmp_path / 'a.csv'}') ORDERED BY t")
+        query = tg.query(f"SELECT v FROM {name} WINDOW(RANGE 5 MINUTES)")
+        result = query.run()
+        assert query.verify(result=result)
+        live = query.start(begin=False)
+        live.run.graph.wall = lambda: to_ticks(moments()[-1])
+        live.finish()
+        for answer in (result, live):
+            found = answer.intervals().selectExpr("v", "unix_micros(valid_from)").collect()
+            assert {tuple(r) for r in found} == expected
+        tg.close()

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from tidegate.connectors.debezium import UnreadableEventError, decode, decode_lines
+from tidegate.connectors.debezium import UnreadableEventError, decimal_of, decode, decode_lines
 from tidegate.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Field, decimal
 
 COLUMNS = (Field("id", INT), Field("name", STRING), Field("op", STRING), Field("ts_ms", BIGINT))
@@ -75,3 +75,32 @@ def test_values_by_declared_and_logical_type():
         "__source_ts_ms": datetime(2024, 3, 1, 0, 0, 1, 500000, tzinfo=UTC),
         "ts_ms": datetime(1970, 1, 1, 0, 0, 0, 17000, tzinfo=UTC),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["1234567890123456789012345678901234.56", "0.00", "-7e2", " 1.5 ", ".5", "5."]
+)
+def test_a_wide_decimal_is_what_was_written(text):
+    assert decimal_of(text, 38, 2) == Decimal(text.strip())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NaN",
+        "Infinity",
+        "1_0",
+        "٣",
+        "",
+        ".",
+        "1e",
+        "1 2",
+        "1e99999999999999999999",
+        "1e-999999999",
+        "0x1",
+        "1,5",
+    ],
+)
+def test_what_is_no_decimal_is_refused(text):
+    with pytest.raises((ValueError, ArithmeticError)):
+        decimal_of(text, 38, 2)

@@ -15,10 +15,11 @@ has the table's rows as they were at every instant.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from tidegate.time import to_datetime
@@ -29,6 +30,12 @@ _OPERATIONS = ("c", "r", "u", "d")
 _MICROSECONDS = {"ts_ms": 1_000, "ts_us": 1, "__ts_ms": 1_000, "__ts_us": 1, "__source_ts_ms": 1_000}
 _UNITS = {"MicroTimestamp": 1.0, "NanoTimestamp": 0.001, "Timestamp": 1_000.0}
 """Microseconds in one unit of Debezium's and Kafka Connect's timestamp types, by the last part of their names."""
+
+DECIMAL_TEXT = r"[ \t]*[+-]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE]([+-]?[0-9]+))?[ \t]*"
+"""How a decimal is written."""
+DECIMAL_PLACES = r"[.]([0-9]*?)0*(?:[eE].*|[ \t]*)$"
+"""The digits after its point, without the last zeros."""
+_WRITTEN, _PLACES = re.compile(DECIMAL_TEXT), re.compile(DECIMAL_PLACES)
 
 
 class UnreadableEventError(Exception):
@@ -119,7 +126,7 @@ def _cell(
     try:
         return _value(value, type_, unit)
     except (ValueError, TypeError, ArithmeticError, InvalidOperation):
-        raise UnreadableEventError(f"column {name!r} is no {type_}: {value!r}") from None
+        raise UnreadableEventError(f"column {name!r} is no {type_}: {shown(value)}") from None
 
 
 def _value(value: Any, type_: Type, unit: float) -> Value:
@@ -130,10 +137,7 @@ def _value(value: Any, type_: Type, unit: float) -> Value:
     if type_.name in ("FLOAT", "DOUBLE"):
         return float(value)
     if type_.name == "DECIMAL":
-        exact = Decimal(str(value))
-        if exact != round(exact, type_.params[1]):
-            raise ValueError
-        return exact
+        return decimal_of(str(value), *type_.params)
     if type_.name == "BOOLEAN":
         if value not in (True, False):
             raise ValueError
@@ -149,6 +153,34 @@ def _value(value: Any, type_: Type, unit: float) -> Value:
     if type_.name != "STRING" or not isinstance(value, str):
         raise ValueError
     return value
+
+
+def decimal_of(text: str, precision: int, scale: int) -> Decimal:
+    """The DECIMAL(precision, scale) that a text stands for, in whatever format: exactly that number, or none.
+
+    >>> decimal_of("1.250", 5, 2), decimal_of("12e1", 5, 2)
+    (Decimal('1.25'), Decimal('120.00'))
+    """
+    found = _WRITTEN.fullmatch(text)
+    if found is None:
+        raise ValueError
+    places = _PLACES.search(text)
+    after = 0 if places is None else len(places[1])
+    exact = Decimal(text.strip())
+    if after - int(found[1] or 0) > 38 - precision + scale or (
+        exact and exact.adjusted() >= precision - scale
+    ):
+        raise ValueError
+    made = exact.quantize(Decimal(1).scaleb(-scale), context=Context(prec=80))
+    if made != exact:
+        raise ValueError
+    return made
+
+
+def shown(value: Any) -> str:
+    """A value in a reason: as it is written, if it is a text or a number."""
+    text = value if isinstance(value, (str, Decimal)) else json.dumps(value, default=str)
+    return str(text).encode("utf-8", "backslashreplace").decode()
 
 
 def _logical_types(schema: Any) -> dict[str, str]:

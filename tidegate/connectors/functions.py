@@ -11,11 +11,13 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.connectors.debezium import decimal_of
 from tidegate.connectors.memory import read_inbox
 from tidegate.connectors.protocol import Sink, Source, Traits
 from tidegate.connectors.raw import CORRUPT, POSITION, REASON, RawStream, shaped
@@ -23,7 +25,7 @@ from tidegate.errors import Diagnostic
 from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition
 from tidegate.language.signatures import Connector, Kind, Option, Signature
 from tidegate.spark.values import arrow_type, infer_columns, schema_ddl, unfit
-from tidegate.types import Schema
+from tidegate.types import Schema, Type
 
 Read = Callable[..., Iterable[Any]]
 Follow = Callable[..., tuple[Iterable[Any], Any]]
@@ -192,7 +194,7 @@ def _table(columns: Schema, items: Sequence[_Item]) -> pa.Table:
     found = list(items)
     arrays = []
     for i, column in enumerate(columns):
-        values = [item.values[i] for item in found]
+        values = [_exact(item.values[i], column.type) for item in found]
         try:
             arrays.append(pa.array(values, arrow_type(column.type)))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -201,8 +203,18 @@ def _table(columns: Schema, items: Sequence[_Item]) -> pa.Table:
     return pa.table(arrays, names=[*(c.name for c in columns), CORRUPT, REASON])
 
 
+def _exact(value: Any, type_: Type) -> Any:
+    """A decimal by the rule of all formats: Arrow would refuse it for zeros at its end."""
+    if type_.name != "DECIMAL" or not isinstance(value, Decimal):
+        return value
+    try:
+        return decimal_of(str(value), *type_.params)
+    except (ValueError, ArithmeticError):
+        return value
+
+
 def _checked(item: _Item, columns: Schema) -> _Item:
-    problem = unfit(item.values, columns)
+    problem = unfit([_exact(v, c.type) for v, c in zip(item.values, columns, strict=True)], columns)
     return item if problem is None else _refused(item.values, columns, problem)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyspark
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
@@ -12,6 +13,8 @@ from tidegate.connectors.raw import RawStream, shaped, stream_reader
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
 from tidegate.language.signatures import Option, Signature
+
+PACKAGE = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 
 
 class Kafka(Source):
@@ -55,7 +58,8 @@ class Kafka(Source):
             raise Diagnostic(
                 "CONNECTOR_MISSING",
                 "Spark has no Kafka connector",
-                help="connect with packages=['org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0']",
+                help=f"give a session that has it, connect(spark=SparkSession.builder.config('spark.jars.packages', '{PACKAGE}')"
+                f".getOrCreate()), or set PYSPARK_SUBMIT_ARGS='--packages {PACKAGE} pyspark-shell' for the command",
             ) from problem
         text = frame.select(F.col("value").cast("string").alias("value"), "partition", "offset")
         rows = parsed(definition, text, "value", self.signature.settings(definition.source.options))

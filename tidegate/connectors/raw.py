@@ -17,6 +17,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.connectors.debezium import DECIMAL_PLACES, DECIMAL_TEXT
 from tidegate.language.catalog import StreamDefinition
 from tidegate.spark.values import ddl, quote
 from tidegate.time import MAX, MIN
@@ -134,10 +135,7 @@ class RawStream:
             return self.readers[column.type.name].format(given)
         value = f"try_cast({given} AS {ddl(column.type)})"
         if column.type.name == "DECIMAL":
-            # A decimal is what was written or nothing: never rounded.
-            precision, scale = column.type.params
-            exact = f"try_cast({given} AS DECIMAL(38, {38 - precision + scale}))"
-            return f"CASE WHEN {exact} = {value} THEN {value} END"
+            return _decimal(given, value, *column.type.params)
         return value
 
     def _is_text(self, column: Field) -> bool:
@@ -170,6 +168,20 @@ class RawStream:
                 whens.append(f"WHEN {unread} THEN concat({problem}, {text})")
         unknown = "'the row cannot be read'"
         return f"CASE {' '.join(whens)} ELSE {unknown} END" if whens else unknown
+
+
+def _decimal(given: str, value: str, precision: int, scale: int) -> str:
+    """A decimal is what was written or nothing: never rounded. `connectors.debezium.decimal_of` is the same rule.
+
+    Casts round, so two of them are compared; digits beyond the longer one would be lost in both.
+    """
+    longest = 38 - precision + scale
+    exact = f"try_cast({given} AS DECIMAL(38, {longest}))"
+    after = f"regexp_extract({given}, {literal(DECIMAL_PLACES)}, 1)"
+    power = f"regexp_extract({given}, '[eE]([+-]?[0-9]+)', 1)"
+    places = f"length({after}) - coalesce(try_cast({power} AS INT), 0)"
+    written = f"{given} RLIKE {literal('^' + DECIMAL_TEXT + '$')} AND {places} <= {longest}"
+    return f"CASE WHEN {written} AND {exact} = {value} THEN {value} END"
 
 
 def shaped(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +22,9 @@ from tidegate.runtime.refusals import ASIDE
 from tidegate.storage import Storage, name_in_path
 
 LOG = logging.getLogger("tidegate")
+
+_LINK = re.compile(r"(\d+)-(\d+)-(\d+)(?:[.]|$)")
+"""Its number, and the mark of the file."""
 
 Mark = tuple[int, int]
 """A file's size, and when it was last changed (nanoseconds)."""
@@ -44,11 +48,13 @@ class FileGate:
         for folder, known in ((self._inbox, self.let_in), (self._outside, self.aside)):
             self.storage.make_folder(folder)
             for name in self.storage.names(folder):
-                number, size, moment = name.split(".", 1)[0].split("-")
-                known[os.readlink(self.storage.path(f"{folder}/{name}"))] = int(size), int(moment)
-                self._number = max(self._number, int(number))
-        for file in sorted(self.let_in):
-            if self._form is None and os.path.exists(file):
+                link, parts = self.storage.path(f"{folder}/{name}"), _LINK.match(name)
+                if parts is not None and os.path.islink(link):
+                    known[os.readlink(link)] = int(parts[2]), int(parts[3])
+                    self._number = max(self._number, int(parts[1]))
+        self.aside = {file: mark for file, mark in self.aside.items() if file not in self.let_in}
+        for file, mark in sorted(self.let_in.items()):
+            if self._form is None and _mark(file) == mark:
                 self._form = self.source.form(self.definition, file)
 
     @property
@@ -76,7 +82,7 @@ class FileGate:
             existing(self.definition)
         fresh: dict[str, Mark] = {}
         problems: dict[str, Diagnostic] = {}
-        for file in local_files(path_of(self.definition)):
+        for file in local_files(os.path.abspath(path_of(self.definition))):
             mark = _mark(file)
             if mark is None or not mark[0] or mark in (self.let_in.get(file), self.aside.get(file)):
                 continue
@@ -150,7 +156,8 @@ def gate_of(storage: Storage, definition: StreamDefinition, source: Any) -> File
     if not isinstance(source, FileSource) or storage.local is None or "://" in path_of(definition):
         return None
     # Folders may hold columns in their names, which a link would lose.
-    if any("=" in file for file in local_files(path_of(definition))):
+    place = os.path.abspath(path_of(definition))
+    if any("=" in os.path.relpath(file, place) for file in local_files(place)):
         return None
     return FileGate(storage, definition, source)
 

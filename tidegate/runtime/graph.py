@@ -449,7 +449,7 @@ class LiveGraph:
 
     def _run(
         self, before: Manifest, batch: Batch | None, upto: int
-    ) -> tuple[dict[str, tuple[int, int]], list[Message]]:
+    ) -> tuple[dict[str, tuple[int | None, int]], list[Message]]:
         graph = self._ready()
         job = Job(
             self.spark,
@@ -482,7 +482,9 @@ class LiveGraph:
             )
         stop_at_refused(self.spark, self.definitions, messages)
         found = observed.get if observed is not None else {}
-        seen = {n: (found[f"newest_{batch.tags[n]}"], found[f"rows_{batch.tags[n]}"]) for n in names if batch}
+        tags = batch.tags if batch is not None else {}
+        # Of a frame that Spark knows to be empty nothing is observed.
+        seen = {n: (found.get(f"newest_{tags[n]}"), found.get(f"rows_{tags[n]}", 0)) for n in names}
         return seen, messages
 
     def _bounded(self, batch: Batch, names: Sequence[str]) -> Batch:

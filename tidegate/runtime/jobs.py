@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
@@ -233,8 +234,9 @@ def collected(frame: DataFrame) -> list[Message]:
         messages = [decode(row[0]) for row in frame.collect()]
     except Exception as problem:
         found = _of_task(str(problem))
-        if found is None and isinstance(problem, PySparkException):
-            found = _of_spark(problem)
+        # Where Spark calls back, as it does for a live epoch, Java's exceptions come as they are.
+        if found is None and isinstance(problem, (PySparkException, Py4JJavaError)):
+            found = _of_spark(str(problem))
         if found is None and "Python worker exited unexpectedly" in str(problem):
             found = Diagnostic(WORKER_DIED, "a worker's process ended while it ran the query")
         if found is None:
@@ -249,11 +251,17 @@ def collected(frame: DataFrame) -> list[Message]:
 class BrokenFileError(Diagnostic):
     """A file that Spark could not read to its end."""
 
-    def __init__(self, problem: PySparkException) -> None:
-        self.file = local_path((problem.getMessageParameters() or {}).get("path", ""), follow=False)
-        causes = re.findall(r"^Caused by: (?:[\w.$]*\.)?(\w+(?:: [^\n]*)?)", str(problem), re.MULTILINE)
-        self.why = causes[-1] if causes else "it is broken"
-        super().__init__("SOURCE_BROKEN", f"{os.path.realpath(self.file)} cannot be read: {self.why}")
+    def __init__(self, file: str, why: str) -> None:
+        super().__init__("SOURCE_BROKEN", f"{os.path.realpath(file)} cannot be read: {why}")
+        self.file, self.why = file, why
+
+    @classmethod
+    def of(cls, text: str) -> BrokenFileError:
+        """What Spark says: the file, and perhaps why; otherwise the last cause tells."""
+        found = re.search(r"reading file (\S+)\.\s+(.*?)\s*SQLSTATE", text)
+        causes = re.findall(r"^Caused by: (?:[\w.$]*\.)?(\w+(?:: [^\n]*)?)", text, re.MULTILINE)
+        file, why = found.groups() if found else ("", "")
+        return cls(local_path(file, follow=False), why or (causes[-1] if causes else "it is broken"))
 
 
 def _of_task(text: str) -> Diagnostic | None:
@@ -265,19 +273,16 @@ def _of_task(text: str) -> Diagnostic | None:
     return message.diagnostic() if isinstance(message, Failed) else None
 
 
-def _of_spark(problem: PySparkException) -> Diagnostic | None:
-    """Spark's own complaint about a value as a diagnostic."""
-    text, condition = str(problem), problem.getCondition()
-    if condition is None or "Traceback" in text:
+def _of_spark(text: str) -> Diagnostic | None:
+    """Spark's own complaint about a value or file as a diagnostic."""
+    found = re.search(r"\[([A-Z][A-Z0-9_]+)[A-Z0-9_.]*\] ([^\n]*)", text)
+    if found is None or "Traceback" in text:
         return None
-    if condition.startswith("FAILED_READ_FILE"):
-        return BrokenFileError(problem)
-    message = (
-        text.split(" If necessary set", maxsplit=1)[0]
-        .split("SQLSTATE", maxsplit=1)[0]
-        .split("\n", maxsplit=1)[0]
-    )
-    return Diagnostic(condition.split(".")[0], message.removeprefix(f"[{condition}] ").strip())
+    condition, message = found.groups()
+    if condition == "FAILED_READ_FILE":
+        return BrokenFileError.of(text)
+    message = message.split(" If necessary set", maxsplit=1)[0].split("SQLSTATE", maxsplit=1)[0]
+    return Diagnostic(condition, message.strip())
 
 
 def source_names(roots: Mapping[str, Node]) -> set[str]:

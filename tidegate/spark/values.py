@@ -172,13 +172,14 @@ def unfit(values: Sequence[Any], schema: Sequence[Field]) -> str | None:
     """Why some values are no row of the schema: the first column that cannot hold its value, or None.
 
     >>> unfit([1, "x"], [Field("a", BIGINT), Field("b", INT)])
-    "column 'b' is no INT: 'x'"
+    "column 'b' is no INT: x"
     """
     for value, column in zip(values, schema, strict=True):
         try:
             pa.array([value], arrow_type(column.type))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            return f"column '{column.name}' is no {column.type}: {value!r}"
+            text = str(value).encode("utf-8", "backslashreplace").decode()
+            return f"column '{column.name}' is no {column.type}: {text}"
     return None
 
 
