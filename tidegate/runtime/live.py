@@ -25,7 +25,7 @@ from tidegate.connectors.memory import arrow_rows
 from tidegate.connectors.registry import SOURCES
 from tidegate.connectors.sinks import Sink
 from tidegate.connectors.sources import RawStream, read_live
-from tidegate.errors import Diagnostic
+from tidegate.errors import Diagnostic, foreign
 from tidegate.language.catalog import StreamDefinition
 from tidegate.redaction import masked
 from tidegate.runtime.graph import Batch, Joining, LiveGraph, Query, combine
@@ -153,10 +153,8 @@ class LiveRun:
     def _await(self, stream: StreamingQuery, seconds: int | None) -> bool:
         try:
             return stream.awaitTermination(seconds) is not False
-        except StreamingQueryException:
-            if self.failure is None:
-                raise
-            raise self.failure from None
+        except StreamingQueryException as problem:
+            raise self.failure or foreign(problem) from None
 
     # Queries.
 
@@ -289,9 +287,9 @@ class LiveRun:
             batch = None if layout is None else Batch(frame, layout.tags, layout.shapes)
             try:
                 self.graph.epoch(batch, number)
-            except Diagnostic as diagnostic:
-                self.failure = diagnostic
-                raise
+            except Exception as problem:
+                self.failure = foreign(problem)
+                raise self.failure from problem
         if not self._stopping:
             self._poll()
 
