@@ -127,6 +127,24 @@ def internal(message: str) -> Diagnostic:
     )
 
 
+def foreign(problem: Exception) -> Diagnostic:
+    """What a library raised, as a diagnostic: nobody should meet anything else."""
+    if isinstance(problem, Diagnostic):
+        return problem
+    said = str(problem).split("\n\nJVM stacktrace", maxsplit=1)[0].strip().split("\n", maxsplit=1)[0]
+    if isinstance(problem, RecursionError):
+        return Diagnostic(
+            "STATEMENT_TOO_LARGE", "the statement is nested too deeply", help="split it by views"
+        )
+    if isinstance(problem, MemoryError):
+        return Diagnostic("OUT_OF_MEMORY", "there is not enough memory for this statement")
+    if isinstance(problem, OSError):
+        return Diagnostic("IO_FAILED", said)
+    if type(problem).__module__.split(".")[0] in ("pyspark", "py4j"):
+        return Diagnostic("SPARK_FAILED", f"Spark cannot do this: {said}")
+    return internal(f"{type(problem).__name__}: {said}")
+
+
 def did_you_mean(name: str, existing: list[str], what: str) -> str:
     """Help for a name that does not exist: the nearest one, or the list.
 

@@ -23,14 +23,14 @@ from sqlglot import exp
 
 from tidegate.algebra import operators as op
 from tidegate.algebra import synchronization
-from tidegate.algebra.failures import located, user_calls
+from tidegate.algebra.failures import anywhere, located, user_calls
 from tidegate.algebra.modify import Sync
 from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid, tree
 from tidegate.algebra.properties import result_key
 from tidegate.connectors import registry
 from tidegate.connectors.functions import OwnConnectors
 from tidegate.connectors.sinks import Sink, claim, open_sink, refuse_taken
-from tidegate.errors import Diagnostic, did_you_mean
+from tidegate.errors import Diagnostic, did_you_mean, foreign
 from tidegate.language import syntax
 from tidegate.language.binder import BoundQuery, bind
 from tidegate.language.catalog import SourceCall, StreamDefinition, ViewDefinition
@@ -511,8 +511,9 @@ class Query:
         owner = uuid.uuid4().hex
         refuse_taken(target, owner)
         result = self.run(progress)
-        claim(target, owner)
-        target.write(1, result.delivered(target.form, MIN, MAX))
+        with self._located():
+            claim(target, owner)
+            target.write(1, result.delivered(target.form, MIN, MAX))
         return result
 
     def stable_name(self, sink: Sink | None = None) -> str:
@@ -566,7 +567,9 @@ class Query:
             ]
         if any(isinstance(n, Sync) for n in self.bound.plan.walk()):
             parts += ["", "== Synchronization", synchronization.describe(self.bound.plan)]
-        parts += ["", "== Physical plan", self.session.engine.explain(self.name, self.plan, self.functions)]
+        with self._located():
+            physical = self.session.engine.explain(self.name, self.plan, self.functions)
+        parts += ["", "== Physical plan", physical]
         return "\n".join(parts)
 
     @cached_property
@@ -583,6 +586,8 @@ class Query:
             yield
         except Diagnostic as diagnostic:
             raise located(diagnostic, [(self.bound.plan, self.bound.text, self.functions)]) from None
+        except Exception as problem:
+            raise foreign(problem).at(anywhere(self.bound.plan)).locate(self.bound.text) from problem
 
 
 def _type(returns: str | Type) -> Type:

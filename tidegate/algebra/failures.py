@@ -52,6 +52,11 @@ def located(diagnostic: Diagnostic, queries: Sequence[tuple[op.Node, str, Collec
     return diagnostic
 
 
+def anywhere(plan: op.Node) -> Span | None:
+    """The first place of a query in its text, for a failure that nothing more is known of."""
+    return min((span for span in _spans(plan) if span is not None), default=None)
+
+
 def _suspect(plan: op.Node, condition: str, functions: Collection[str]) -> Span | None:
     """Where the only expression stands that can have failed so; None if there are several."""
     if condition == WORKER_DIED:

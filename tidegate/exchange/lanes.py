@@ -9,6 +9,7 @@ Lane -1 carries messages to the driver (`meta`) and rows that cannot be used.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -124,19 +125,22 @@ def boundaries(lanes: Sequence[Lane]) -> tuple[Boundary, ...]:
 
 def _boundary(wave: int, lanes: Sequence[Lane]) -> Boundary:
     slots: list[Type] = []
+    of_type: defaultdict[Type, list[int]] = defaultdict(list)
     places: dict[int, tuple[int, ...]] = {}
     given: dict[int, tuple[int, ...]] = {}
 
-    def take(type_: Type, taken: list[int]) -> int:
-        place = next((i for i, t in enumerate(slots) if t == type_ and i not in taken), len(slots))
-        if place == len(slots):
+    def take(type_: Type, taken: Counter[Type]) -> int:
+        """The first slot of a type that a lane has not taken yet."""
+        known = of_type[type_]
+        if taken[type_] == len(known):
+            known.append(len(slots))
             slots.append(type_)
-        taken.append(place)
-        return place
+        taken[type_] += 1
+        return known[taken[type_] - 1]
 
     rows = [lane for lane in lanes if not lane.block]
     for lane in rows:
-        taken: list[int] = []
+        taken: Counter[Type] = Counter()
         copies: dict[int, int] = {}
         made = lane.made if wave == lane.born + 1 else None
         if made is not None:

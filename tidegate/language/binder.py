@@ -5,8 +5,9 @@ A query block is bound in the order of its meaning: FROM with windows, WHERE, GR
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from sqlglot import exp
 
@@ -19,6 +20,7 @@ from tidegate.language import syntax
 from tidegate.language.aggregation import asks_arrival
 from tidegate.language.blocks import Ask, Block
 from tidegate.language.catalog import Catalog, StreamDefinition, ViewDefinition
+from tidegate.language.limits import within_reach
 from tidegate.language.scopes import Relation, Scope
 from tidegate.language.selects import SelectBinder
 from tidegate.language.sync_binding import clock_plan, is_clock, modify_plan, raw_beneath, synchronized
@@ -50,11 +52,12 @@ def bind(statement: exp.Expression, catalog: Catalog, text: str, ask: Ask | None
     """The plan of a query, or a Diagnostic that says where it is wrong."""
     binder = Binder(catalog, text, ask, TimeDomain(by_arrival=_asks_first(statement, catalog)))
     try:
-        plan = binder.query(statement, None)
-        output = binder.output(statement)
-        plan = by_arithmetic(plan)
-        if binder.time.batched:
-            plan = _in_batches(plan, binder.time.batched)
+        with within_reach(text):
+            plan = binder.query(statement, None)
+            output = binder.output(statement)
+            plan = by_arithmetic(plan)
+            if binder.time.batched:
+                plan = _in_batches(plan, binder.time.batched)
     except Diagnostic as diagnostic:
         raise diagnostic.locate(text) from diagnostic.__cause__
     return BoundQuery(plan, binder.time.domain, output, text, catalog, bool(binder.time.batched))
@@ -173,7 +176,21 @@ class Binder:
         return op.Rstream(plan, ticks(every, self.time.domain))
 
     def _set_operation(self, ast: exp.SetOperation, outer: Block | None) -> op.Node:
-        left, right = self.query(ast.this, outer), self.query(ast.expression, outer)
+        """A chain of operations from left to right; the operands of one UNION are united as a tree of little depth."""
+        chain: list[exp.SetOperation] = [ast]
+        while isinstance(chain[-1].this, exp.SetOperation) and _continues(chain[-1].this, ast):
+            chain.append(chain[-1].this)
+        plans = [self.query(chain[-1].this, outer)]
+        for step in reversed(chain):
+            plans = self._one_more(step, plans, self.query(step.expression, outer))
+        union = _united(plans)
+        if isinstance(ast, exp.Union) and ast.args.get("distinct"):
+            return op.Distinct(union)
+        return union
+
+    def _one_more(self, ast: exp.SetOperation, plans: list[op.Node], right: op.Node) -> list[op.Node]:
+        """What was united so far with one more operand, or one plan where they are not united."""
+        left = plans[0]
         if ast.args.get("by_name"):
             raise unsupported("set operations BY NAME are not available").at(span_of(ast))
         left_fields = [f for f in left.schema if not f.hidden]
@@ -192,13 +209,12 @@ class Binder:
                     f"columns '{a.name}' ({a.type}) and '{b.name}' ({b.type}) do not go together",
                 ).at(span_of(ast.expression))
             types.append(common)
-        left, right = _coerce(left, types, left_fields), _coerce(right, types, left_fields)
-        everything = not ast.args.get("distinct")
+        plans = [_coerce(p, types, left_fields) for p in plans]
+        right = _coerce(right, types, left_fields)
         if isinstance(ast, exp.Union):
-            union = op.UnionAll(left, right)
-            return union if everything else op.Distinct(union)
+            return [*plans, right]
         operation = op.Except if isinstance(ast, exp.Except) else op.Intersect
-        return operation(left, right, everything)
+        return [operation(_united(plans), right, not ast.args.get("distinct"))]
 
     def _order(self, ast: exp.Expression, plan: op.Node, outer: Block | None) -> op.Node:
         """ORDER BY and LIMIT above a set operation: they see its result only."""
@@ -356,6 +372,24 @@ def _refuse_others(ast: exp.Expression) -> None:
             name = part.key if isinstance(part, exp.Expression) else argument
             span = span_of(part) if isinstance(part, exp.Expression) else None
             raise unsupported(f"{name.upper()} is not available in FROM").at(span or span_of(ast))
+
+
+def _continues(inner: exp.SetOperation, outer: exp.SetOperation) -> bool:
+    """Whether a chain goes on with its left operand: `(a UNION b) UNION c` is one union of three.
+
+    DISTINCT at the end makes distinct what was united before it, with or without.
+    """
+    same = type(inner) is type(outer) and isinstance(outer, exp.Union)
+    kinds = bool(inner.args.get("distinct")) <= bool(outer.args.get("distinct"))
+    return same and kinds and not _is_ordered(inner) and inner.args.get("with_") is None
+
+
+def _united(plans: Sequence[op.Node]) -> op.Node:
+    if len(plans) > 8:
+        middle = len(plans) // 2
+        return op.UnionAll(_united(plans[:middle]), _united(plans[middle:]))
+    first, *others = plans
+    return reduce(op.UnionAll, others, first)
 
 
 def _is_ordered(ast: exp.Expression) -> bool:

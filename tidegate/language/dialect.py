@@ -16,6 +16,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from tidegate.errors import Diagnostic, Kind, did_you_mean, position_at
 from tidegate.language import syntax
+from tidegate.language.limits import LARGEST, LONGEST, check_length, checked
 from tidegate.language.sequences import (
     FORMS,
     WINDOW_CLAUSES,
@@ -188,7 +189,7 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         if self._match_text_seq("EXPLAIN"):
             return syntax.Explain(query=self._parse_query())
         if self._match_text_seq("VERIFY"):
-            instants = self._parse_number()
+            instants = self._parse_whole("how many instants")
             if instants is not None:
                 self._expect("INSTANTS")
             return syntax.Verify(query=self._parse_query(), instants=instants)
@@ -203,11 +204,17 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
             batch = None
             if self._match_text_seq("BATCH"):
                 at = self._here()
-                batch = self._parse_number()
+                batch = self._parse_whole("the number of a batch")
                 if batch is None:
                     self._stop(f"expected the number of a batch{self._but_found()}", *at)
             return syntax.AsOf(query=statement, instant=instant, batch=batch)
         return statement
+
+    def _parse_whole(self, what: str) -> exp.Expression | None:
+        at, number = self._here(), self._parse_number()
+        if number is not None and not (number.name.isdigit() and int(number.name) < LARGEST):
+            self._stop(f"{what} must be a whole number below {LARGEST:,}", *at)
+        return number  # type: ignore[no-any-return]
 
     def _parse_query(self) -> exp.Expression:
         start = self._here()
@@ -464,9 +471,10 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         word = self._curr.text.upper() if self._curr else ""
         if word not in WINDOW_CLAUSES and self._match_set({TokenType.VAR, TokenType.ROWS}):
             unit, end = self._prev.text, self._prev.end
-        if negative or not number.this.isdigit() or int(number.this) == 0:
+        if negative or not number.this.isdigit() or not 0 < int(number.this) <= LONGEST:
+            bound = f" up to {LONGEST:,}" if len(number.this) > 15 else ""
             self._stop(
-                f"{what} must be a positive whole number", at[0], number.meta.get("end", end) + 1,
+                f"{what} must be a positive whole number{bound}", at[0], number.meta.get("end", end) + 1,
                 condition="INVALID_WINDOW",
             )  # fmt: skip
         duration = syntax.Duration(this=int(number.this), unit=unit)
@@ -537,10 +545,11 @@ def parse(text: str) -> list[exp.Expression]:
     >>> [type(s).__name__ for s in parse("CREATE STREAM x AS SELECT a FROM S WINDOW(ROWS 3) s; SELECT * FROM x")]
     ['CreateView', 'Select']
     """
+    check_length(text)
     dialect = Tidegate()
+    parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)
     try:
         tokens = dialect.tokenize(text)
-        parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)
         statements: list[Any] = parser.parse(tokens, text)
     except _SyntaxError as error:
         kind = Kind.UNSUPPORTED if error.condition == "UNSUPPORTED" else Kind.USER
@@ -550,7 +559,9 @@ def parse(text: str) -> list[exp.Expression]:
         where = position_at(text, _unclosed(text), len(text))
         raise Diagnostic("SYNTAX_ERROR", "a quote or comment is not closed", where, text) from None
     except RecursionError:
-        raise Diagnostic("SYNTAX_ERROR", "the statement is nested too deeply", text=text) from None
+        reached = parser._curr or parser._prev
+        where = position_at(text, reached.start if reached else 0)
+        raise Diagnostic("STATEMENT_TOO_LARGE", "the statement is nested too deeply", where, text) from None
     for statement in statements:
         if isinstance(statement, syntax.AsOf) and statement.args.get("with_") is not None:
             # The parser gives WITH to the whole statement; it belongs to the query.
@@ -559,7 +570,7 @@ def parse(text: str) -> list[exp.Expression]:
             raise Diagnostic(
                 "SYNTAX_ERROR", "this is not a statement of Tidegate", position_at(text, 0), text
             )
-    return [s for s in statements if s is not None and not isinstance(s, exp.Semicolon)]
+    return [checked(s, text) for s in statements if s is not None and not isinstance(s, exp.Semicolon)]
 
 
 def _unclosed(text: str) -> int:

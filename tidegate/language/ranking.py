@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tidegate.errors import Diagnostic, unsupported
+from tidegate.language.limits import LARGEST
 from tidegate.scalars.expressions import conjoin, conjuncts, span_of
 
 _MIRRORED: dict[type[exp.Expression], type[exp.Expression]] = {
@@ -62,6 +63,8 @@ def read_ranking(ast: exp.Select) -> Ranking | None:
             help="OVER (… ORDER BY column)",
         ).at(span_of(numbering))
     limit, offset = (1, bound - 1) if kind is exp.EQ else (bound - (kind is exp.LT), 0)
+    if bound >= LARGEST:
+        raise Diagnostic("INVALID_LIMIT", f"a row's number is below {LARGEST:,}").at(span_of(condition))
     if limit < 1 or offset < 0:
         raise Diagnostic("INVALID_LIMIT", "no row has such a number: they begin with 1").at(
             span_of(condition)

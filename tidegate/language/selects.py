@@ -16,6 +16,7 @@ from tidegate.language.blocks import Block, has_query
 from tidegate.language.catalog import ORDER
 from tidegate.language.dialect import text_of
 from tidegate.language.froms import FromBinder
+from tidegate.language.limits import LARGEST
 from tidegate.language.ranking import Ranking, read_ranking, with_qualify
 from tidegate.language.scopes import OUTER, Relation, Scope, is_correlated, not_grouped
 from tidegate.scalars.expressions import conjuncts, index_of, ref, span_of
@@ -481,6 +482,8 @@ def _constant(ast: exp.Expression, argument: str) -> int | None:
         raise Diagnostic("INVALID_LIMIT", f"{argument.upper()} takes a whole number").at(
             (span_of(value) if isinstance(value, exp.Expression) else None) or span_of(ast)
         )
+    if int(value.this) >= LARGEST:
+        raise Diagnostic("INVALID_LIMIT", f"{argument.upper()} is below {LARGEST:,}").at(span_of(value))
     return int(value.this)
 
 

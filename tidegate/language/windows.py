@@ -45,7 +45,10 @@ def ticks(duration: Duration, domain: Type | None) -> int:
             f"'{unit}' needs a stream ordered by a TIMESTAMP; this one ticks in integers",
             help="give a bare number of ticks",
         ).at(span_of(duration))
-    return number * time.UNITS[unit.upper()]
+    found = number * time.UNITS[unit.upper()]
+    if found > time.MAX // 2:
+        raise Diagnostic("INVALID_WINDOW", f"{number} {unit} are longer than time is").at(span_of(duration))
+    return found
 
 
 def window_spec(window: StreamWindow, domain: Type | None) -> WindowSpec:

@@ -42,17 +42,21 @@ from tidegate.algebra.operators import (
 )
 from tidegate.algebra.points import points_of
 from tidegate.algebra.windows import is_temporal
-from tidegate.errors import internal, unsupported
+from tidegate.errors import Diagnostic, internal, unsupported
 from tidegate.kernels.join import split_predicate
 from tidegate.physical.assembly import assemble, composed
 from tidegate.physical.plan import Birth, Plan, SourceRows
 from tidegate.physical.regions import Columns, Leaf, MappedBySpark, Placed, Regions
 from tidegate.physical.spark_columns import calls_user, computed_by_spark
-from tidegate.scalars.expressions import index_of, ref
+from tidegate.scalars.expressions import index_of, ref, span_of
+from tidegate.scalars.meaning import is_supported
 from tidegate.types import Schema
 
 Survivors = Callable[[int, int], frozenset[int]]
 """Side and column of an input -> the columns of the result that always have its value."""
+
+_PLAIN, _LARGEST = 2, 5_000
+"""Parts of a column's expression that is no more than a column, and parts of all expressions over a source."""
 
 KeyPairs = Sequence[tuple[exp.Expression, exp.Expression]]
 """Expressions over the left and over the right input whose equal values must meet."""
@@ -380,12 +384,24 @@ class _Planner:
         if not isinstance(node, Filter | Project) or any(map(self._calls_user, node.held_expressions)):
             return None
         below = self._prepared(node.input)
-        if below is None or below.scan is None:
+        if below is None or below.scan is None or self._grows(node, below):
             return None
         if isinstance(node, Filter):
             predicate = composed(node.predicate, below.expressions)
             return replace(below, predicates=(*below.predicates, predicate))
         return replace(below, expressions=tuple(composed(e, below.expressions) for e in node.expressions))
+
+    def _grows(self, node: Filter | Project, below: SourceRows) -> bool:
+        """Whether what is made below would be made again and again: columns of columns of columns have no bound."""
+        sizes = [sum(1 for _ in e.walk()) for e in below.expressions]
+        read = (index_of(c) for e in node.held_expressions for c in e.find_all(exp.Column))
+        if sum(sizes[i] for i in read if i is not None and sizes[i] > _PLAIN) <= _LARGEST:
+            return False
+        if not all(is_supported(e, self._functions) for e in node.held_expressions):
+            raise Diagnostic(
+                "STATEMENT_TOO_LARGE", "expressions of expressions of Spark's functions grow too large"
+            ).at(next((s for e in node.held_expressions if (s := span_of(e)) is not None), None))
+        return True
 
     def _calls_user(self, expression: exp.Expression) -> bool:
         return calls_user(expression, self._names)

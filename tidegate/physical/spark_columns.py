@@ -25,6 +25,7 @@ from tidegate.errors import unsupported
 from tidegate.scalars.expressions import conjoin, conjuncts, ref, references, shift, span_of, substitute
 from tidegate.scalars.functions import ScalarFunction
 from tidegate.scalars.meaning import is_supported
+from tidegate.scalars.patterns import backtracks
 from tidegate.scalars.typing import Ask, infer
 from tidegate.types import Field, Schema
 
@@ -68,8 +69,39 @@ def called_names(expression: exp.Expression) -> Iterator[str]:
 
 
 def calls_user(expression: exp.Expression, names: set[str]) -> bool:
-    """Whether one of the user's functions, given in lower case, is called."""
-    return bool(names) and any(name in names for name in called_names(expression))
+    """Whether something is called that only kernels evaluate: the user's functions, given in lower case, and what Spark has no bound for."""
+    return unbounded(expression) or (bool(names) and any(name in names for name in called_names(expression)))
+
+
+def unbounded(expression: exp.Expression) -> bool:
+    """Whether Spark could take for ever, or all memory: texts of any length, and patterns that it tries in very many ways.
+
+    >>> import sqlglot
+    >>> texts = ("REPEAT(c0, c1)", "REPEAT(c0, 3)", "c0 RLIKE c1", "c0 RLIKE '(a+)+'", "c0 RLIKE 'a+'", "c0 LIKE '%a%'")
+    >>> [unbounded(sqlglot.parse_one(t, dialect="spark")) for t in texts]
+    [True, False, True, True, False, False]
+    """
+    for node in expression.find_all(*_LENGTHS, *_PATTERNS, exp.Like, exp.ILike):
+        if isinstance(node, _LENGTHS):
+            length = node.args.get("times") or node.args.get("expression") or node.this
+            if not (isinstance(length, exp.Literal) and length.name.isdigit() and int(length.name) <= _SHORT):
+                return True
+            continue
+        pattern = node.expression
+        if not (isinstance(pattern, exp.Literal) and pattern.is_string):
+            return not isinstance(pattern, (exp.Any, exp.All))
+        if (
+            pattern.name.count("%") > _LOOSE
+            if isinstance(node, exp.Like | exp.ILike)
+            else backtracks(pattern.name)
+        ):
+            return True
+    return False
+
+
+_LENGTHS = (exp.Repeat, exp.Pad, exp.Space)
+_PATTERNS = (exp.RegexpLike, exp.RegexpExtract, exp.RegexpReplace, exp.RegexpSplit)
+_SHORT, _LOOSE = 10_000, 4
 
 
 @dataclass(frozen=True)

@@ -42,16 +42,18 @@ def combine(streams: Sequence[RawStream]) -> Batch:
     slots: list[str] = []
     places: list[list[int]] = []
     for stream in streams:
+        free: dict[str, list[int]] = {}
+        for place in reversed(range(len(slots))):
+            free.setdefault(slots[place], []).append(place)
         taken: list[int] = []
         for type_ in stream.types:
-            place = next((k for k, t in enumerate(slots) if t == type_ and k not in taken), len(slots))
-            if place == len(slots):
-                slots.append(type_)
-            taken.append(place)
+            taken.append(free[type_].pop() if free.get(type_) else len(slots))
+            slots += [type_] if taken[-1] == len(slots) else []
         places.append(taken)
     united: DataFrame | None = None
     for tag, (stream, taken) in enumerate(zip(streams, places, strict=True)):
-        values = [f"g{taken.index(k)}" if k in taken else f"CAST(NULL AS {t})" for k, t in enumerate(slots)]
+        mine = {k: i for i, k in enumerate(taken)}
+        values = [f"g{mine[k]}" if k in mine else f"CAST(NULL AS {t})" for k, t in enumerate(slots)]
         columns = [f"{value} AS x{k}" for k, value in enumerate(values)]
         rows = stream.given.selectExpr(f"{tag} AS source", *columns, "o0", "o1", "o2")
         united = rows if united is None else united.unionAll(rows)

@@ -26,7 +26,7 @@ from tidegate.connectors.memory import arrow_rows
 from tidegate.connectors.registry import SOURCES
 from tidegate.connectors.sinks import Sink
 from tidegate.connectors.sources import RawStream, read_live
-from tidegate.errors import Diagnostic
+from tidegate.errors import Diagnostic, foreign
 from tidegate.language.catalog import StreamDefinition
 from tidegate.redaction import masked
 from tidegate.runtime import checkpoint
@@ -179,10 +179,8 @@ class LiveRun:
     def _await(self, stream: StreamingQuery, seconds: int | None) -> bool:
         try:
             return stream.awaitTermination(seconds) is not False
-        except StreamingQueryException:
-            if self.failure is None:
-                raise
-            raise self.failure from None
+        except StreamingQueryException as problem:
+            raise self.failure or foreign(problem) from None
 
     # Queries.
 
@@ -335,9 +333,9 @@ class LiveRun:
         """Spark passes on the text of an exception only."""
         try:
             yield
-        except Diagnostic as diagnostic:
-            self.failure = diagnostic
-            raise
+        except Exception as problem:
+            self.failure = foreign(problem)
+            raise self.failure from problem
 
     def _epoch(self, batch: Batch | None, number: int) -> None:
         """An epoch; a file that cannot be read is set aside, and the epoch begins again without it."""

@@ -12,7 +12,7 @@ from datetime import datetime
 
 import polars as pl
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from tidegate.errors import Diagnostic
@@ -20,7 +20,7 @@ from tidegate.exchange.messages import RowCounts
 from tidegate.kernels.rows import Frame, equijoin, to_arrow
 from tidegate.runtime.ledger import Manifest, ResultPart
 from tidegate.runtime.notebook import html_of
-from tidegate.spark.values import arrow_type, ddl
+from tidegate.spark.values import arrow_type, ddl, quote
 from tidegate.storage import Storage
 from tidegate.time import MAX, MIN, to_datetime, to_ticks, widened
 from tidegate.types import TIMESTAMP, Field, Schema, Type
@@ -91,8 +91,8 @@ class Result:
             rows = rows.select(*names, "ts", "te", F.explode(F.expr("sequence(1L, n)")).alias("n"))
         if low != MIN:
             rows = rows.filter(F.col("te") > F.lit(low))
-        ends = [self._moment("ts").alias("valid_from"), self._moment("te").alias("valid_to")]
-        return rows.select(*self._named(), *ends, *self._batch(ts="from_batch", te="to_batch"))
+        ends = [f"{self._moment('ts')} AS valid_from", f"{self._moment('te')} AS valid_to"]
+        return rows.selectExpr(*self._named(), *ends, *self._batch(ts="from_batch", te="to_batch"))
 
     def changes(self, since: int | datetime | None = None, until: int | datetime | None = None) -> DataFrame:
         """What changed, instant by instant: `op` (+, -, and of a STREAMED answer u), the row, `ts`; only the net effect.
@@ -123,7 +123,8 @@ class Result:
             both = F.size(F.collect_set("op").over(same)) == 2
             tagged = tagged.withColumn("both", both).filter("op = '+' OR NOT both")
             tagged = tagged.withColumn("op", F.when(F.col("both"), F.lit("u")).otherwise(F.col("op")))
-        return tagged.select("op", *self._named(), self._moment("ts").alias("ts"), *self._batch(ts="batch"))
+        moment = f"{self._moment('ts')} AS ts"
+        return tagged.selectExpr("op", *self._named(), moment, *self._batch(ts="batch"))
 
     def delivered(self, form: str, low: int, high: int) -> DataFrame:
         """What a sink gets of the epoch [low, high): its changes, or the complete answer at its end."""
@@ -189,7 +190,7 @@ class Result:
             valid = valid.groupBy(*names).agg(F.sum("n").alias("n")).filter("n > 0")
         if any(p.counts.negative or p.counts.multiple for p in parts):
             valid = valid.select(*names, F.explode(F.expr("sequence(1L, n)")).alias("k"))
-        return valid.select(*self._named())
+        return valid.selectExpr(*self._named())
 
     def _columns(self) -> list[str]:
         return [f"c{i}" for i in range(len(self.schema))]
@@ -210,34 +211,27 @@ class Result:
             rows = found if rows is None else rows.unionAll(found)
         if rows is None:
             rows = self.spark.createDataFrame([], schema)
-        columns = []
-        for i, column_field in enumerate(self.schema):
-            column = F.col(f"c{i}") if column_field.type.name != "VOID" else F.lit(None)
-            columns.append(
-                F.map_from_entries(column).alias(f"c{i}")
-                if column_field.type.name == "MAP"
-                else column.alias(f"c{i}")
-            )
-        return rows.select(*columns, "ts", "te", "n")
+        # Texts, because each column object costs several calls into Java.
+        made = {"VOID": "NULL", "MAP": "map_from_entries(c{0})"}
+        columns = [f"{made.get(f.type.name, 'c{0}').format(i)} AS c{i}" for i, f in enumerate(self.schema)]
+        return rows.selectExpr(*columns, "ts", "te", "n")
 
-    def _named(self) -> list[Column]:
-        return [F.col(f"c{i}").alias(f.name) for i, f in enumerate(self.schema)]
+    def _named(self) -> list[str]:
+        return [f"c{i} AS {quote(f.name)}" for i, f in enumerate(self.schema)]
 
-    def _moment(self, column: str) -> Column:
+    def _moment(self, column: str) -> str:
         """Ticks as people see them; the beginning and the end of time are NULL."""
-        known = F.when(~F.col(column).isin(MIN, MAX), self._instant(column))
-        return F.timestamp_micros(known) if self.time_type == TIMESTAMP else known
-
-    def _instant(self, column: str) -> Column:
         # Division of BIGINTs cuts off towards zero, which is exact for a multiple.
-        return F.expr(f"({column} - pmod({column}, {self.width}L)) div {self.width}L")
+        instant = f"({column} - pmod({column}, {self.width}L)) div {self.width}L"
+        known = f"CASE WHEN {_is_instant(column)} THEN {instant} END"
+        return f"timestamp_micros({known})" if self.time_type == TIMESTAMP else known
 
-    def _batch(self, **names: str) -> list[Column]:
+    def _batch(self, **names: str) -> list[str]:
         """The batches of some ticks under other names; nothing where streams have none."""
         if self.width == 1:
             return []
-        batch = {c: F.pmod(F.col(c), F.lit(self.width)).cast("int") for c in names}
-        return [F.when(~F.col(c).isin(MIN, MAX), batch[c]).alias(name) for c, name in names.items()]
+        batch = {c: f"CAST(pmod({c}, {self.width}L) AS INT)" for c in names}
+        return [f"CASE WHEN {_is_instant(c)} THEN {batch[c]} END AS {name}" for c, name in names.items()]
 
     def _ticks(self, instant: int | datetime) -> int:
         """The first tick of an instant."""
@@ -251,6 +245,11 @@ class Result:
         if self.time_type == TIMESTAMP and ticks != MAX:
             return to_datetime(ticks).strftime("%Y-%m-%d %H:%M:%S.%f")
         return str(ticks)
+
+
+def _is_instant(column: str) -> str:
+    # Spark reads MIN itself as the negation of a number that is too large.
+    return f"{column} NOT IN ({MIN + 1}L - 1L, {MAX}L)"
 
 
 def _changes_within(counts: RowCounts, low: int, high: int) -> bool:

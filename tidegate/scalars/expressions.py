@@ -7,7 +7,8 @@ function here returns a new one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 
 from sqlglot import exp
 
@@ -69,22 +70,37 @@ def conjuncts(predicate: exp.Expression | None) -> list[exp.Expression]:
     >>> [c.sql() for c in conjuncts(sqlglot.parse_one("c0 = 1 AND (c1 > 2 AND c2 < 3)"))]
     ['c0 = 1', 'c1 > 2', 'c2 < 3']
     """
-    if predicate is None:
-        return []
-    if isinstance(predicate, exp.Paren):
-        return conjuncts(predicate.this) if isinstance(predicate.this, exp.And) else [predicate]
-    if isinstance(predicate, exp.And):
-        return conjuncts(predicate.this) + conjuncts(predicate.expression)
-    return [predicate]
+    found: list[exp.Expression] = []
+    waiting = [] if predicate is None else [predicate]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, exp.Paren) and isinstance(part.this, exp.And):
+            part = part.this
+        if isinstance(part, exp.And):
+            waiting += [part.expression, part.this]
+        else:
+            found.append(part)
+    return found
 
 
 def conjoin(parts: Iterable[exp.Expression]) -> exp.Expression | None:
     """The AND of all parts; None for no part."""
-    result: exp.Expression | None = None
-    for part in parts:
-        part = exp.paren(part.copy()) if isinstance(part, exp.Or) else part.copy()
-        result = part if result is None else exp.And(this=result, expression=part)
-    return result
+    operands = [exp.paren(p.copy()) if isinstance(p, exp.Or) else p.copy() for p in parts]
+    return tree_of(exp.And, operands) if operands else None
+
+
+def tree_of(kind: type[exp.Expression], operands: Sequence[exp.Expression]) -> exp.Expression:
+    """An associative operator over some operands in their order; many of them make a tree of little depth.
+
+    >>> columns = [ref(i) for i in range(40)]
+    >>> tree_of(exp.Or, columns[:3]).sql(), max(n.depth for n in tree_of(exp.Or, columns).walk()) < 16
+    ('c0 OR c1 OR c2', True)
+    """
+    if len(operands) > 8:
+        middle = len(operands) // 2
+        return kind(this=tree_of(kind, operands[:middle]), expression=tree_of(kind, operands[middle:]))
+    first, *others = operands
+    return reduce(lambda left, right: kind(this=left, expression=right), others, first)
 
 
 def span_of(expression: exp.Expression) -> tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from ctypes import c_float
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
@@ -10,6 +11,10 @@ from tidegate.types import Type
 
 EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
 LIMITS = {name: 2**bits for name, bits in (("TINYINT", 7), ("SMALLINT", 15), ("INT", 31), ("BIGINT", 63))}
+RECURSION = 8_000
+"""How deep calls may go: an expression of the deepest statement that is read is followed by several at each of its levels."""
+sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION))
+
 LONGEST_TEXT = 1 << 24
 """How many characters a function may give: a row travels, and is kept, as a whole."""
 

@@ -12,8 +12,9 @@ from sqlglot import exp
 
 from tidegate.errors import Diagnostic, unsupported
 from tidegate.scalars.columns import either_error, form
+from tidegate.scalars.expressions import span_of
 from tidegate.scalars.limits import LONGEST_TEXT, short_enough
-from tidegate.scalars.registry import Call, Column, Form, Function, Resolved, each, typed
+from tidegate.scalars.registry import Call, Column, Form, Function, Pending, Resolved, Rule, each, typed
 from tidegate.scalars.text import TESTED, entry, has_other_letters, of_text
 from tidegate.types import BOOLEAN, INT, STRING, array
 
@@ -77,12 +78,102 @@ def _refused(pattern: str) -> Diagnostic:
     return unsupported(f"the regular expression '{pattern}' uses what only Spark evaluates")
 
 
-@lru_cache(maxsize=1024)
-def like_regex(pattern: str, escape: str) -> re.Pattern[str]:
-    """The pattern of LIKE: % is any text, _ any character, after the escape they are themselves.
+_SINGLE = re.compile(r"\\.|\[\^?(?:\\.|[^\]\\])+\]", re.DOTALL)
+_REPEATS = re.compile(r"[*+]|\{[0-9]+,?[0-9]*\}")
+_IN_A_ROW, _OF_ANYTHING = 2, 4
 
-    >>> bool(like_regex("a_c%", "!").fullmatch("abcd"))
-    True
+
+@lru_cache(maxsize=1024)
+def backtracks(pattern: str) -> bool:
+    r"""Whether an engine that tries one way after the other may have to try very many: Java's and Python's do so.
+
+    That is where a group repeats that holds something of no fixed form, and where many repetitions follow each other, or many
+    of any character.
+
+    >>> [backtracks(p) for p in ("(a+)+$", "(a|ab)*c", "a*a*a*b", ".*a.*b.*c.*d.*e", r"(\d+)-(\d+)-(\d+) (\d+):(\d+)")]
+    [True, True, True, True, False]
+    """
+    text, groups, i = _SINGLE.sub("a", pattern), [False], 0
+    row = anything = 0
+    while i < len(text):
+        repeat = _REPEATS.match(text, i)
+        if text[i] == "(":
+            groups.append(False)
+            i += 2 if text.startswith("(?", i) else 0
+        elif text[i] == ")" and len(groups) > 1:
+            loose = groups.pop()
+            if loose and _REPEATS.match(text, i + 1):
+                return True
+            groups[-1] |= loose
+        elif repeat is not None:
+            row, anything = row + 1, anything + (text[i - 1] == ".")
+            groups[-1] = True
+            i = repeat.end() - 1
+        elif text[i] in "|?":
+            groups[-1] = True
+        elif not _REPEATS.match(text, i + 1):
+            row = 0
+        if row > _IN_A_ROW or anything > _OF_ANYTHING:
+            return True
+        i += 1
+    return False
+
+
+def bounded(pattern: str) -> re.Pattern[str]:
+    """A Java regular expression as Python's, if it cannot take for ever."""
+    if backtracks(pattern):
+        raise Diagnostic(
+            "PATTERN_UNBOUNDED",
+            f"the regular expression '{pattern}' can take for ever on some texts",
+            help="repeat no group that holds repetitions or alternatives, and use fewer repetitions; RLIKE takes more",
+        )
+    return java_regex(pattern)
+
+
+@lru_cache(maxsize=1024)
+def like_parts(pattern: str, escape: str) -> tuple[re.Pattern[str], ...]:
+    """What a pattern of LIKE looks for, between one % and the next.
+
+    >>> [p.pattern for p in like_parts("a_%c", "!")]
+    ['a.', 'c']
+    """
+    return tuple(re.compile(part, re.DOTALL) for part in like_regex(pattern, escape).split(".*"))
+
+
+def is_like(text: str, parts: Sequence[re.Pattern[str]]) -> bool:
+    """Whether a text is like a pattern: each part is found behind the one before, so one look through the text is enough.
+
+    >>> is_like("abcd", like_parts("a_c%", "!")), is_like("abab", like_parts("%ab", "!")), is_like("ab", like_parts("ab%b", "!"))
+    (True, True, False)
+    """
+    first, *others = parts
+    start = first.match(text)
+    if not others:
+        return first.fullmatch(text) is not None
+    if start is None:
+        return False
+    *between, last = others
+    here = start.end()
+    for part in between:
+        found = part.search(text, here)
+        if found is None:
+            return False
+        here = found.end()
+    # The last part has a fixed length: it is the end of the text, or it is not there.
+    return any(last.fullmatch(text, end) for end in _ends(last, text, here))
+
+
+def _ends(last: re.Pattern[str], text: str, here: int) -> Sequence[int]:
+    begin = len(text) - len(re.sub(r"\\(.)", r"\1", last.pattern, flags=re.DOTALL))
+    return [begin] if begin >= here else []
+
+
+@lru_cache(maxsize=1024)
+def like_regex(pattern: str, escape: str) -> str:
+    """The pattern of LIKE as a regular expression: % is any text, _ any character, after the escape they are themselves.
+
+    >>> like_regex("a_c%", "!")
+    'a.c.*'
     """
     result, i = [], 0
     while i < len(pattern):
@@ -96,15 +187,17 @@ def like_regex(pattern: str, escape: str) -> re.Pattern[str]:
         else:
             result.append(".*" if c == "%" else "." if c == "_" else re.escape(c))
         i += 1
-    return re.compile("".join(result), re.DOTALL)
+    return "".join(result)
 
 
 def rlike(text: str, pattern: str) -> bool:
-    return java_regex(pattern).search(text) is not None
+    if backtracks(pattern) and (regex := search_regex(pattern)) is not None:
+        return bool(pl.Series([text]).str.contains(regex)[0])
+    return bounded(pattern).search(text) is not None
 
 
 def regexp_extract(text: str, pattern: str, group: int = 1) -> str:
-    compiled = java_regex(pattern)
+    compiled = bounded(pattern)
     if not 0 <= group <= compiled.groups:
         raise Diagnostic(
             "INVALID_PATTERN", f"'{pattern}' has {compiled.groups} groups, there is no group {group}"
@@ -132,7 +225,7 @@ def regexp_replace(text: str, pattern: str, replacement: str, position: int = 1)
         length = short_enough(length + len(expanded) - len(match[0]))
         return expanded
 
-    return head + java_regex(pattern).sub(expand, tail)
+    return head + bounded(pattern).sub(expand, tail)
 
 
 def _expanded(match: re.Match[str], template: str) -> str:
@@ -194,6 +287,27 @@ def polars_regex(pattern: str) -> str | None:
     return regex if _compiles(regex) else None
 
 
+_AT_END = rf"(?:\r\n|[{_LINE_ENDS}])?\z"
+
+
+def search_regex(pattern: str) -> str | None:
+    """A pattern that is only searched for, as Polars writes it: what groups catch is nobody's business then.
+
+    >>> search_regex("(a+)+") == "(a+)+", search_regex("(a)\\1")
+    (True, None)
+    """
+    ends = pattern.endswith("$") and not pattern.endswith("\\$")
+    body = pattern[:-1] if ends else pattern
+    if not _SAFE.fullmatch(re.sub(r"(?<!\\)\)[*+]\??", ")", body)):
+        return None
+    try:
+        java_regex(pattern)
+    except Diagnostic:
+        return None
+    regex = "".join(_CLASSES.get(part, part) for part in _PART.findall(body)) + (_AT_END if ends else "")
+    return regex if _compiles(regex) else None
+
+
 @lru_cache(maxsize=1024)
 def _compiles(regex: str) -> bool:
     """Whether Polars takes the pattern, which may be too large for it."""
@@ -220,8 +334,8 @@ def _escape(node: Resolved) -> str:
 def _like(node: Resolved) -> Callable[[str, str], bool]:
     escape = _escape(node)
     if node.name == "ILIKE":
-        return lambda text, pattern: like_regex(pattern.lower(), escape).fullmatch(text.lower()) is not None
-    return lambda text, pattern: like_regex(pattern, escape).fullmatch(text) is not None
+        return lambda text, pattern: is_like(text.lower(), like_parts(pattern.lower(), escape))
+    return lambda text, pattern: is_like(text, like_parts(pattern, escape))
 
 
 def _split(text: str, pattern: str, limit: int = -1) -> tuple[str, ...]:
@@ -235,7 +349,7 @@ def _split(text: str, pattern: str, limit: int = -1) -> tuple[str, ...]:
         return tuple(parts if limit <= 0 or limit >= len(parts) else parts[:limit])
     result: list[str] = []
     start = 0
-    for match in java_regex(pattern).finditer(text):
+    for match in bounded(pattern).finditer(text):
         if 0 < limit <= len(result) + 1:
             break
         if match.end() == 0:
@@ -256,7 +370,7 @@ def _like_form(node: Resolved, args: Sequence[Column]) -> Column | None:
         return None
     lowers = node.name == "ILIKE"
     try:
-        regex = like_regex(pattern.value.lower() if lowers else pattern.value, _escape(node)).pattern
+        regex = like_regex(pattern.value.lower() if lowers else pattern.value, _escape(node))
     except Diagnostic:
         return None
     value = text.value.str.to_lowercase() if lowers else text.value
@@ -276,6 +390,11 @@ def _regex_form(apply: Callable[..., pl.Expr | None], fails: Callable[..., pl.Ex
         return None if regex is None else apply(text, regex, *more)
 
     return form(on_pattern, "STRING", "STRING", ("STRING", "INT"), fails=fails, constants=(1, 2, 3))
+
+
+def _search_form(text: pl.Expr, pattern: str) -> pl.Expr | None:
+    regex = search_regex(pattern)
+    return None if regex is None else text.str.contains(regex)
 
 
 def _may_grow(text: pl.Expr, pattern: str, replacement: str, position: int = 1) -> pl.Expr:
@@ -331,17 +450,35 @@ def _read_escape(node: exp.Escape) -> Call | None:
     return Call(name, (like.this, like.expression), node.expression.name)
 
 
+def _with_pattern(rule: Rule, searched: bool = False) -> Rule:
+    """The rule of a function whose second argument is a regular expression: one that can take for ever is refused at once."""
+
+    def checked(call: Pending) -> Resolved:
+        found = rule(call)
+        pattern = found.args[1]
+        if pattern.is_literal and isinstance(pattern.value, str):
+            if not (searched and search_regex(pattern.value) is not None):
+                try:
+                    bounded(pattern.value)
+                except Diagnostic as diagnostic:
+                    if diagnostic.condition == "PATTERN_UNBOUNDED":
+                        raise diagnostic.at(span_of(call.node)) from None
+        return found
+
+    return checked
+
+
 ENTRIES = (
     Function("LIKE", {exp.Like: _read_like("LIKE"), exp.Escape: _read_escape}, (2, 2), TESTED, _like,
         _like_form),
     Function("ILIKE", {exp.ILike: _read_like("ILIKE")}, (2, 2), TESTED, _like, _like_form),
-    Function("RLIKE", {exp.RegexpLike: "this expression"}, (2, 2), TESTED, each(rlike),
-        _regex_form(lambda text, regex: text.str.contains(regex)), names="REGEXP_LIKE"),
+    Function("RLIKE", {exp.RegexpLike: "this expression"}, (2, 2), _with_pattern(TESTED, searched=True), each(rlike),
+        form(_search_form, "STRING", "STRING", constants=(1,)), names="REGEXP_LIKE"),
     entry("SPLIT", exp.RegexpSplit, "this expression limit", (2, 3),
-        typed(array(STRING), STRING, STRING, INT), _split,
+        _with_pattern(typed(array(STRING), STRING, STRING, INT)), _split,
         form(_split_form, "STRING", "STRING", "INT", constants=(1, 2))),
-    entry("REGEXP_EXTRACT", exp.RegexpExtract, "this expression group", (2, 3), of_text(STRING, INT),
-        regexp_extract, _regex_form(_extract_form)),
+    entry("REGEXP_EXTRACT", exp.RegexpExtract, "this expression group", (2, 3),
+        _with_pattern(of_text(STRING, INT)), regexp_extract, _regex_form(_extract_form)),
     entry("REGEXP_REPLACE", exp.RegexpReplace, "this expression replacement position", (3, 4),
-        of_text(STRING, STRING, INT), regexp_replace, _regex_form(_regexp_replace_form, _may_grow)),
+        _with_pattern(of_text(STRING, STRING, INT)), regexp_replace, _regex_form(_regexp_replace_form, _may_grow)),
 )  # fmt: skip

@@ -16,6 +16,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.library import FUNCTIONS
+from tidegate.scalars.patterns import bounded
 
 ALLOWED = frozenset(
     """
@@ -105,6 +106,9 @@ _BARE = frozenset(
 )
 """Functions that need no parentheses."""
 
+_WITH_PATTERN = frozenset(
+    "regexp regexp_count regexp_extract_all regexp_extractall regexp_instr regexp_substr rlike".split()
+)
 _OWN = frozenset(name.lower() for name in FUNCTIONS)
 _NAME = re.compile(r"\w+")
 
@@ -128,6 +132,7 @@ def called(text: str) -> Iterator[str]:
 
 def check(expression: exp.Expression, further: frozenset[str] | None = None) -> None:
     """Refuse an expression that calls what Spark has and SQL may not; `further` names those that are left of `ALLOWED`."""
+    _check_patterns(expression)
     for name in called(expression.sql(dialect="spark")):
         withheld = further is not None and name in ALLOWED and name not in further and name not in WORDS
         if not withheld and (name in ALLOWED or name in _OWN or (name in WORDS and name not in REFUSED)):
@@ -144,6 +149,33 @@ def check(expression: exp.Expression, further: frozenset[str] | None = None) -> 
         raise Diagnostic(
             "UNKNOWN_FUNCTION", f"there is no function '{name}'", help=did_you_mean(name, known, "functions")
         ).at(place)
+
+
+def _check_patterns(expression: exp.Expression) -> None:
+    """Java tries patterns one way after the other: those of Spark's own functions are constants that need few."""
+    for part in expression.walk():
+        names = (
+            [part.name]
+            if isinstance(part, exp.Anonymous)
+            else [type(part).__name__.replace("Regexp", "regexp_")]
+        )
+        if names[0].lower() not in _WITH_PATTERN:
+            continue
+        arguments = (
+            part.expressions if isinstance(part, exp.Anonymous) else [part.this, part.args.get("expression")]
+        )
+        pattern = arguments[1] if len(arguments) > 1 else None
+        if not (isinstance(pattern, exp.Literal) and pattern.is_string):
+            raise Diagnostic(
+                "PATTERN_UNBOUNDED",
+                "only a constant can be the regular expression here",
+                help="write it as a text",
+            ).at(span_of(expression))
+        try:
+            bounded(pattern.name)
+        except Diagnostic as diagnostic:
+            if diagnostic.condition == "PATTERN_UNBOUNDED":
+                raise diagnostic.at(span_of(expression)) from None
 
 
 def _calling(expression: exp.Expression, name: str) -> exp.Expression:

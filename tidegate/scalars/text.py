@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from tidegate.errors import Diagnostic
 from tidegate.scalars.columns import either_error, errors_of, first_of, form
+from tidegate.scalars.expressions import span_of
 from tidegate.scalars.limits import LONGEST_TEXT, short_enough
 from tidegate.scalars.registry import (
     Call,
@@ -362,6 +363,22 @@ def of_text(*params: Type) -> Rule:
     return typed(STRING, STRING, *params)
 
 
+def _not_too_long(rule: Rule) -> Rule:
+    """The rule of a function whose second argument says how long its text is: a constant is looked at before any row."""
+
+    def checked(call: Pending) -> Resolved:
+        found = rule(call)
+        times = found.args[1]
+        if times.is_literal and isinstance(times.value, int):
+            try:
+                short_enough(times.value)
+            except Diagnostic as diagnostic:
+                raise diagnostic.at(span_of(call.node)) from None
+        return found
+
+    return checked
+
+
 _SIDES = "this expression"
 _CASES = "letters change as Java has it; Polars has no such function"
 _NO_DIGEST = "neither Polars nor Arrow computes digests"
@@ -410,9 +427,10 @@ ENTRIES = (
         form(_split_part_form, "STRING", "STRING", "INT", constants=(1, 2))),
     entry("SUBSTRING_INDEX", exp.SubstringIndex, "this delimiter count", (3, 3), of_text(STRING, INT),
         _substring_index, form(_substring_index_form, "STRING", "STRING", "INT", constants=(1, 2))),
-    entry("LPAD", {exp.Pad: _read_pad}, "", (2, 3), of_text(INT, STRING), _padded(True), _pad_form(True)),
-    entry("RPAD", {}, "", (2, 3), of_text(INT, STRING), _padded(False), _pad_form(False)),
-    entry("REPEAT SPACE", {exp.Repeat: "this times", exp.Space: _read_space}, "", (2, 2), of_text(INT),
+    entry("LPAD", {exp.Pad: _read_pad}, "", (2, 3), _not_too_long(of_text(INT, STRING)), _padded(True), _pad_form(True)),
+    entry("RPAD", {}, "", (2, 3), _not_too_long(of_text(INT, STRING)), _padded(False), _pad_form(False)),
+    entry("REPEAT SPACE", {exp.Repeat: "this times", exp.Space: _read_space}, "", (2, 2),
+        _not_too_long(of_text(INT)),
         _repeat, form(_repeat_form, "STRING", "INT", fails=_repeats_often)),
     entry("ASCII", exp.Ascii, "this", (1, 1), typed(INT, STRING), lambda text: ord(text[0]) if text else 0,
         by_row="Polars has no such function"),
