@@ -39,6 +39,14 @@ def content(storage: Storage, programs: dict[int, Program]) -> Any:
     ledger = Ledger.held(storage)
     try:
         latest = ledger.latest
+        answers: dict[str, list[str]] = {}
+        for file in ledger.results:
+            for section, rows in read_rows(storage, file).items():
+                answers.setdefault(section, []).extend(map(repr, rows.rows()))
+        rows = [
+            pq.read_table(pa.BufferReader(storage.read_sealed(f.file))).to_pylist() for f in ledger.refused
+        ]
+        checkpoint.check(storage, latest.checkpoint, latest.batch)
         states = {}
         for place, log in latest.logs.items():
             program = programs[int(place.split("@")[0])]
@@ -48,14 +56,6 @@ def content(storage: Storage, programs: dict[int, Program]) -> Any:
                 for s, tables in found.items()
                 for n, t in tables.items()
             }
-        answers: dict[str, list[str]] = {}
-        for file in ledger.results:
-            for section, rows in read_rows(storage, file).items():
-                answers.setdefault(section, []).extend(map(repr, rows.rows()))
-        rows = [
-            pq.read_table(pa.BufferReader(storage.read_sealed(f.file))).to_pylist() for f in ledger.refused
-        ]
-        checkpoint.check(storage, latest.checkpoint, latest.batch)
         return latest, ledger.index, states, {s: sorted(a) for s, a in answers.items()}, rows
     finally:
         ledger.release()

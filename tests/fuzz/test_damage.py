@@ -36,8 +36,8 @@ from tidegate.worker.result_files import write_refused, write_results
 from tidegate.worker.segments import WAITING
 from tidegate.worker.tasks import Epoch, PackedPlan
 
-TRIES = int(os.environ.get("TIDEGATE_DAMAGES", "1000"))
-EPOCHS, MERGED = 12, 8
+TRIES = int(os.environ.get("TIDEGATE_DAMAGES", "300"))
+EPOCHS, MERGED = 9, 6
 """Of so many epochs, the first ones are taken over by an index."""
 
 
@@ -77,7 +77,7 @@ def built(folder: Path) -> dict[int, Program]:
     storage = Storage(str(folder))
     ledger = Ledger.held(storage)
     candidates = (Player(1, seed) for seed in count(700_000))
-    players = list(islice((p for p in candidates if p.usable and any(p.program.layouts.values())), 4))
+    players = list(islice((p for p in candidates if p.usable and any(p.program.layouts.values())), 2))
     for wave, player in enumerate(players, 1):
         player.wave = wave
     write_entry(folder / "checkpoint", "metadata", json.dumps({"id": str(uuid.uuid4())}))
