@@ -63,7 +63,7 @@ class FileGate:
 
     @property
     def _outside(self) -> str:
-        return f"aside/{self.definition.name}"
+        return f"aside/{name_in_path(self.definition.name)}"
 
     @property
     def stream(self) -> StreamDefinition:
@@ -159,6 +159,7 @@ def gate_of(storage: Storage, definition: StreamDefinition, source: Any) -> File
     place = os.path.abspath(path_of(definition))
     if any("=" in os.path.relpath(file, place) for file in local_files(place)):
         return None
+    existing(definition)
     return FileGate(storage, definition, source)
 
 
