@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
@@ -131,7 +132,8 @@ def foreign(problem: Exception) -> Diagnostic:
     """What a library raised, as a diagnostic: nobody should meet anything else."""
     if isinstance(problem, Diagnostic):
         return problem
-    said = str(problem).split("\n\nJVM stacktrace", maxsplit=1)[0].strip().split("\n", maxsplit=1)[0]
+    # The stack of Java's calls says nothing to whoever wrote the statement.
+    said = re.split(r"\n\s*(?:JVM stacktrace|at [\w.$]+\(|Traceback)", str(problem), maxsplit=1)[0].strip()[:2_000]
     if isinstance(problem, RecursionError):
         return Diagnostic(
             "STATEMENT_TOO_LARGE", "the statement is nested too deeply", help="split it by views"

@@ -26,15 +26,8 @@ SECONDS = 5.0
 """Processor time for a pattern over a text of thousands of characters; what tries very many ways would need years."""
 
 LOOSE = (
-    "(a+)+$",
-    "(a|a)*$",
-    "(a|aa)+$",
-    "(a*)*b",
-    "(.*a)+$",
-    "a*a*a*a*c",
-    "([a-z]+)*[0-9]",
-    ".*a.*a.*a.*a.*b",
-)
+    "(a+)+$", "(a|a)*c", "(a|aa)+c", "(a*)*b", "(.*a)+$", "a*a*a*a*c", "([a-z]+)*[0-9]", ".*a.*a.*a.*a.*b",
+)  # fmt: skip
 
 
 @given(st.text("ab_%\n.*\\", max_size=8), st.text("ab\n.*\\_%", max_size=10))

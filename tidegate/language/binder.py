@@ -20,7 +20,7 @@ from tidegate.language import syntax
 from tidegate.language.aggregation import asks_arrival
 from tidegate.language.blocks import Ask, Block
 from tidegate.language.catalog import Catalog, StreamDefinition, ViewDefinition
-from tidegate.language.limits import within_reach
+from tidegate.language.limits import counted, within_reach
 from tidegate.language.scopes import Relation, Scope
 from tidegate.language.selects import SelectBinder
 from tidegate.language.sync_binding import clock_plan, is_clock, modify_plan, raw_beneath, synchronized
@@ -80,6 +80,8 @@ class TimeDomain:
     """The streams that have batches, and where the first of them stands."""
     by_arrival: bool = False
     """Whether somebody asks which row of a stream came first."""
+    items: int = 0
+    """How many items of FROM there are, with those of views and WITH as often as they are read."""
 
     def add(self, domain: Type | None, stream: str, span: tuple[int, int] | None) -> None:
         if domain is None:
@@ -94,6 +96,15 @@ class TimeDomain:
         self.domain, self.stream = domain, stream
 
 
+@dataclass(frozen=True)
+class NamedQuery:
+    """A query of WITH, its columns' names if they were given, and the names that it can read."""
+
+    query: exp.Expression
+    columns: tuple[str, ...]
+    known: Mapping[str, NamedQuery]
+
+
 @dataclass
 class Binder:
     """Binds queries over one catalog."""
@@ -102,7 +113,7 @@ class Binder:
     text: str
     ask: Ask | None = None
     time: TimeDomain = field(default_factory=TimeDomain)
-    ctes: Mapping[str, exp.Expression] = field(default_factory=dict)
+    ctes: Mapping[str, NamedQuery] = field(default_factory=dict)
     views: tuple[str, ...] = ()
 
     def output(self, statement: exp.Expression) -> str:
@@ -143,19 +154,15 @@ class Binder:
         scoped = self
         named: set[str] = set()
         for cte in with_.expressions:
-            query = cte.this
             if cte.alias.lower() in named:
                 raise Diagnostic("DUPLICATE_ALIAS", f"WITH names '{cte.alias}' twice").at(
                     span_of(cte.args["alias"])
                 )
             named.add(cte.alias.lower())
-            columns = [c.name for c in (cte.args["alias"].args.get("columns") or [])]
-            if columns:
-                query = query.copy()
-                query.meta["columns"] = columns
+            columns = tuple(c.name for c in (cte.args["alias"].args.get("columns") or []))
             # each one sees those before it, not itself
-            query.meta["ctes"] = dict(scoped.ctes)
-            scoped = replace(scoped, ctes={**scoped.ctes, cte.alias.lower(): query})
+            named_query = NamedQuery(cte.this, columns, scoped.ctes)
+            scoped = replace(scoped, ctes={**scoped.ctes, cte.alias.lower(): named_query})
         return scoped
 
     def _relation_to_stream(self, ast: syntax.RelationToStream, outer: Block | None) -> op.Node:
@@ -235,6 +242,7 @@ class Binder:
         self.time.domain = None
         readable = False
         _refuse_others(ast)
+        self.time.items = counted(self.time.items + 1, ast)
         if isinstance(ast, (exp.Subquery, syntax.RelationToStream)):
             plan = self.query(_without(ast, "alias"), outer)
         elif isinstance(ast, exp.Table):
@@ -272,10 +280,8 @@ class Binder:
             raise unsupported("names have one part: there are no databases").at(span_of(ast))
         cte = self.ctes.get(name.lower())
         if cte is not None:
-            inner = replace(self, ctes=cte.meta.get("ctes", {}))
-            plan = inner.query(cte, None)
-            columns = cte.meta.get("columns") or []
-            return _named_plan(plan, _rename(plan.schema, columns, ast)), name, False
+            plan = replace(self, ctes=cte.known).query(cte.query, None)
+            return _named_plan(plan, _rename(plan.schema, list(cte.columns), ast)), name, False
         if is_clock(ast, self.catalog):
             clock, domain = clock_plan(ast)
             self.time.add(domain, name, span_of(ast.this))

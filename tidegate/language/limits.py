@@ -30,8 +30,12 @@ LARGEST = 2**31
 """Numbers of things (LIMIT, OFFSET, BATCH, INSTANTS) are below it."""
 LONGEST = 2**53
 """A duration is at most so many units."""
+ITEMS = 1_000
+"""Items of FROM, with those of views and of WITH as often as they are read."""
 NAME = 255
 """Characters of a name."""
+
+_HELP = "split it into several queries; docs/security.md has all limits"
 
 
 def check_length(text: str) -> None:
@@ -61,6 +65,14 @@ def checked(statement: exp.Expression, text: str) -> exp.Expression:
             children = value if isinstance(value, list) else [value]
             waiting += [(c, depth + (not same), queries) for c in children if isinstance(c, exp.Expression)]
     return statement
+
+
+def counted(items: int, item: exp.Expression) -> int:
+    """The number of items of FROM so far, if there may be as many."""
+    if items > ITEMS:
+        message = f"a query reads at most {ITEMS:,} items, with those of views and of WITH as often as they are read"
+        raise Diagnostic("STATEMENT_TOO_LARGE", message, help=_HELP).at(span_of(item))
+    return items
 
 
 def _problem(node: exp.Expression, parts: int, depth: int, queries: int) -> str | None:
@@ -127,8 +139,7 @@ def _chain(node: exp.Expression) -> list[exp.Expression]:
 
 
 def _too_large(message: str, where: Position, text: str) -> Diagnostic:
-    help = "split it: views and sub-queries can be defined one by one (docs/security.md has all limits)"
-    return Diagnostic("STATEMENT_TOO_LARGE", message, where, text, help)
+    return Diagnostic("STATEMENT_TOO_LARGE", message, where, text, _HELP)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ counts, so `CASE WHEN b <> 0 THEN a / b END` has none of the former.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -35,7 +35,7 @@ def translate(
         resolved = resolve(expression, schema, functions or {}, refuse)
     except Diagnostic:
         return None
-    return None if resolved.type == MONTHS else _column(_folded(resolved))
+    return None if resolved.type == MONTHS else _Translation().column(_folded(resolved))
 
 
 def _folded(node: Resolved) -> Resolved:
@@ -50,22 +50,36 @@ def _folded(node: Resolved) -> Resolved:
         return replace(node, name=_FAILING, args=())
 
 
-def _column(node: Resolved) -> Column | None:
-    if node.name == "COLUMN":
-        return Column(pl.col(f"c{node.value}"), node.type)
-    if node.name == "LITERAL":
-        return literal(node.value, node.type)
-    if node.name == _FAILING:
-        return replace(literal(None, node.type), error=pl.lit(True))
-    entry = ENTRIES[node.name]
-    if entry.columns is None:
-        return None
-    args = []
-    for arg in node.args:
-        column = _column(arg)
-        if column is None:
+@dataclass
+class _Translation:
+    """One expression on its way; where something can fail, what it is made of is written once more, to tell on which rows."""
+
+    left: int = 2_500
+    """So many parts may yet be written again: a chain of operations that can fail costs the square of its length."""
+
+    def column(self, node: Resolved) -> Column | None:
+        if node.name == "COLUMN":
+            return Column(pl.col(f"c{node.value}"), node.type)
+        if node.name == "LITERAL":
+            return literal(node.value, node.type)
+        if node.name == _FAILING:
+            return replace(literal(None, node.type), error=pl.lit(True))
+        entry = ENTRIES[node.name]
+        if entry.columns is None:
             return None
-        args.append(column)
-    if not entry.lazy and any(a.name == "LITERAL" and a.value is None for a in node.args):
-        return replace(literal(None, node.type), error=errors_of(args))
-    return entry.columns(node, args)
+        args = []
+        for arg in node.args:
+            column = self.column(arg)
+            if column is None:
+                return None
+            args.append(column)
+        if not entry.lazy and any(a.name == "LITERAL" and a.value is None for a in node.args):
+            return replace(literal(None, node.type), error=errors_of(args))
+        found = entry.columns(node, args)
+        if found is not None and found.error is not None:
+            self.left -= _size(node)
+        return found if self.left >= 0 else None
+
+
+def _size(node: Resolved) -> int:
+    return 1 + sum(map(_size, node.args))
