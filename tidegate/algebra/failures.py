@@ -32,12 +32,12 @@ def located(diagnostic: Diagnostic, queries: Sequence[tuple[op.Node, str, Collec
         return diagnostic
     possible = []
     for plan, text, functions in queries:
-        span = (
-            diagnostic.span
-            if diagnostic.span is not None
-            else _suspect(plan, diagnostic.condition, functions)
-        )
-        if diagnostic.span is None or len(queries) == 1 or diagnostic.span in _spans(plan):
+        suspects = _suspects(plan, diagnostic.condition, functions)
+        span = diagnostic.span or (next(iter(suspects)) if len(suspects) == 1 else None)
+        known = suspects if diagnostic.span is None else diagnostic.span in _spans(plan)
+        # Casts may be implicit, and so may others of Spark's; the user's functions stand in the text.
+        told = diagnostic.span is not None or diagnostic.condition == WORKER_DIED
+        if known or len(queries) == 1 or not told:
             possible.append((span, text))
     if diagnostic.condition == WORKER_DIED:
         called = sorted({name for plan, _, functions in queries for name, _ in user_calls(plan, functions)})
@@ -57,14 +57,12 @@ def anywhere(plan: op.Node) -> Span | None:
     return min((span for span in _spans(plan) if span is not None), default=None)
 
 
-def _suspect(plan: op.Node, condition: str, functions: Collection[str]) -> Span | None:
-    """Where the only expression stands that can have failed so; None if there are several."""
+def _suspects(plan: op.Node, condition: str, functions: Collection[str]) -> set[Span | None]:
+    """Where expressions stand that can have failed so."""
     if condition == WORKER_DIED:
-        spans = {span for _, span in user_calls(plan, functions)}
-    else:
-        kinds = _SUSPECTS.get(condition, ())
-        spans = {span_of(part) for e in _expressions(plan) if kinds for part in e.find_all(*kinds)}
-    return spans.pop() if len(spans) == 1 else None
+        return {span for _, span in user_calls(plan, functions)}
+    kinds = _SUSPECTS.get(condition, ())
+    return {span_of(part) for e in _expressions(plan) if kinds for part in e.find_all(*kinds)}
 
 
 def user_calls(plan: op.Node, functions: Collection[str]) -> Iterator[tuple[str, Span | None]]:
