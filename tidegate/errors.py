@@ -133,7 +133,9 @@ def foreign(problem: Exception) -> Diagnostic:
     if isinstance(problem, Diagnostic):
         return problem
     # The stack of Java's calls says nothing to whoever wrote the statement.
-    said = re.split(r"\n\s*(?:JVM stacktrace|at [\w.$]+\(|Traceback)", str(problem), maxsplit=1)[0].strip()[:2_000]
+    said = re.split(r"\n\s*(?:JVM stacktrace|at [\w.$]+\(|Traceback)", str(problem), maxsplit=1)[0].strip()[
+        :2_000
+    ]
     if isinstance(problem, RecursionError):
         return Diagnostic(
             "STATEMENT_TOO_LARGE", "the statement is nested too deeply", help="split it by views"
