@@ -20,7 +20,7 @@ NEEDS_JVM = ("tests/spark", "tidegate/spark", "tidegate/runtime", "tidegate/sess
 """Tests and doctests below these paths may start Spark, also without the `spark` fixture."""
 
 VOLUME = (
-    "tests/fuzz/", "tests/kernels/", "tests/optimizer/", "tests/nexmark/", "tests/windows/test_sequence_kernels",
+    "tests/fuzz/", "tests/limits/", "tests/kernels/", "tests/optimizer/", "tests/nexmark/", "tests/windows/test_sequence_kernels",
     "tests/syncsql/test_kernels", "tests/syncsql/test_shop",
 )  # fmt: skip
 """Tests of many generated cases: `make check` is for seconds."""
