@@ -343,7 +343,7 @@ class LiveRun:
         if definition.name in self._gates:
             gate = self._gates[definition.name]
             self.graph.refuse(gate.look(starting=True))
-            return read_live(self._spark, gate.stream)
+            return gate.rows(self._spark)
         if source.inbox:
             inbox = self.graph.storage.path(f"inbox/{definition.name}")
             self.graph.storage.make_folder(f"inbox/{definition.name}")
