@@ -148,6 +148,8 @@ def status(
             table.add_row(name, str(source["rows"]), str(source["newest"]), str(source["quarantine"]))
         console.print(table)
         console.print("queries: " + ", ".join(manifest["queries"]), markup=False)
+        for line in manifest["refused"]:
+            console.print(line, markup=False)
 
 
 @app.command()

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from tidegate.errors import Diagnostic
 from tidegate.runtime.running import LiveQuery
+from tidegate.runtime.summary import describe_state
 from tidegate.session import connect
 
 ASIDE = "the file is set aside"
@@ -80,8 +81,12 @@ def test_csv_files_come_as_they_are(
     assert all(f"set aside: {name}" in caplog.text or name in caplog.text for name in expected)
     assert live.status()["sources"]["S"]["quarantine"] == {ASIDE: 4}
     assert [f for f, _ in kept(live)] == expected
+    assert describe_state(str(folder.parent / "state"))["integers"]["refused"] == ["'S' set 4 files aside"]
     # What is mended is read; whoever goes on knows all of it.
     (folder / "5.csv").write_text("a,t\n5,5\n")
+    # What was read may go, or become something else.
+    (folder / "1.csv").write_text("t,a\n9,9\n")
+    (folder / "2.csv").unlink()
     live.stop()
     again = started(spark, folder, f"csv('{folder}')")
     again.finish()
@@ -108,6 +113,23 @@ def test_parquet_files_come_as_they_are(spark: SparkSession, folder: Path) -> No
     assert live.status()["files"]["S"]["aside"] == [str(folder / f"{i}.parquet") for i in (2, 3, 4)]
     assert live.status()["sources"]["S"]["quarantine"] == {ASIDE: 3}
     assert "column 'a' of 'S' is INT, and string in " in kept(live)[1][1]
+
+
+def test_json_files_come_as_they_are(spark: SparkSession, folder: Path) -> None:
+    lines = "".join(f'{{"a": {i % 9}, "t": {i}}}\n' for i in range(20_000)).encode()
+    (folder / "1.json").write_text('{"a": 1, "t": 1}\n')
+    (folder / "2.json.gz").write_bytes(gzip.compress(lines)[:9_000])
+    live = started(spark, folder, f"json('{folder}')")
+    live.run.drain()
+    assert live.status()["files"]["S"]["aside"] == [str(folder / "2.json.gz")]
+    (folder / "1.json").unlink()
+    (folder / "2.json.gz").write_bytes(gzip.compress(b'{"a": 2, "t": 2}\nno\n'))
+    live.stop()
+    again = started(spark, folder, f"json('{folder}')")
+    again.finish()
+    assert values(again) == [1, 2]
+    assert again.status()["files"]["S"] == {"aside": [], "changed": []}
+    assert again.status()["sources"]["S"]["quarantine"] == {ASIDE: 1, "the row cannot be read": 1}
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "parquet"])

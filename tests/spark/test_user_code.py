@@ -22,7 +22,7 @@ from tidegate.session import Session, connect
 ROWS = [(v % 4, v, 2 * v) for v in range(12)]
 """a, b, t"""
 COLUMNS = "a BIGINT, b BIGINT, t BIGINT"
-SOURCES = ("memory", "csv", "json", "parquet")
+SOURCES = ("memory", "csv", "json", "parquet", "debezium", "given")
 
 
 def half(x: int | None) -> int | None:
@@ -33,6 +33,9 @@ def session(spark: SparkSession, folder: Path, source: str = "memory") -> Sessio
     tg = connect(spark, state=str(folder / "state"), partitions=3)
     if source == "memory":
         tg.stream("S", ROWS, ordered_by="t", schema=COLUMNS)
+    elif source == "given":
+        tg.source("given", lambda: ROWS)
+        tg.sql(f"CREATE STREAM S({COLUMNS}) SOURCE given() ORDERED BY t")
     else:
         (folder / "in").mkdir()
         table = pa.table(dict(zip("abt", map(list, zip(*ROWS, strict=True)), strict=True)))
@@ -42,8 +45,12 @@ def session(spark: SparkSession, folder: Path, source: str = "memory") -> Sessio
         elif source == "parquet":
             pq.write_table(table, path)
         else:
-            Path(path).write_text("\n".join(map(json.dumps, table.to_pylist())), encoding="utf-8")
-        tg.sql(f"CREATE STREAM S({COLUMNS}) SOURCE {source}('{folder / 'in'}') ORDERED BY t")
+            rows = table.to_pylist()
+            events = rows if source == "json" else [{"op": "c", "after": row} for row in rows]
+            Path(path).write_text("\n".join(map(json.dumps, events)), encoding="utf-8")
+        call = f"{source.replace('debezium', 'json')}('{folder / 'in'}')"
+        more = "WITH (format = 'debezium')" if source == "debezium" else ""
+        tg.sql(f"CREATE STREAM S({COLUMNS}) SOURCE {call} ORDERED BY t {more}")
     tg.function("half", half, "BIGINT", 1)
     tg.aggregate("elements", lambda e: 1, lambda c, e: c + 1, lambda c: c, "BIGINT")
     tg.aggregate(

@@ -85,7 +85,7 @@ class CsvFiles(FileSource):
         meaning="separated values",
     )  # fmt: skip
 
-    def recorded(self, spark: SparkSession, definition: StreamDefinition, data: Any = None) -> RawStream:
+    def every_row(self, spark: SparkSession, definition: StreamDefinition) -> RawStream:
         """Files with the same first line are read together."""
         path = existing(definition)
         settings = self.signature.settings(definition.source.options)
@@ -104,24 +104,24 @@ class CsvFiles(FileSource):
             frame = frame.unionAll(part)
         return self._shaped(definition, frame)
 
-    def live(self, spark: SparkSession, definition: StreamDefinition, inbox: str | None = None) -> RawStream:
-        """All files have the first line of those that are there already; `form` tells which have, and else Spark."""
-        path = existing(definition)
-        layouts = self._layouts(definition, path)
+    def follow(self, spark: SparkSession, definition: StreamDefinition, form: Any) -> RawStream:
+        """All files have the same first line; where nobody has looked, Spark refuses another one by the file's name."""
+        _, layout = form or self.declared(definition)
         options = {"multiLine": "true", "enforceSchema": "false"}
         reader = file_stream(spark, definition)
-        return self._shaped(
-            definition, self._frame(reader, definition, next(iter(layouts)), path, UNKNOWN, options)
-        )
+        frame = self._frame(reader, definition, layout, existing(definition), UNKNOWN, options)
+        return self._shaped(definition, frame)
 
-    def form(self, definition: StreamDefinition, file: str | None) -> Any:
+    def form(self, definition: StreamDefinition, file: str) -> Any:
+        super().form(definition, file)
         settings = self.signature.settings(definition.source.options)
-        if file is not None:
-            first = _first_record(file, settings)
-            if first is None:
-                return None
-            _has_quotes(file, settings)
-            return "layout", _layout(definition, settings.get("header"), first, file)
+        first = _first_record(file, settings)
+        if first is None:
+            return None
+        _has_quotes(file, settings)
+        return "layout", _layout(definition, settings.get("header"), first, file)
+
+    def declared(self, definition: StreamDefinition) -> Any:
         return "layout", next(iter(self._layouts(definition, "")))
 
     def place(self, definition: StreamDefinition, file: str, row: int) -> str:

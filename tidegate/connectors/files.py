@@ -8,7 +8,7 @@ import glob
 import gzip
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import IO, Any
@@ -41,15 +41,37 @@ class FileSource(Source):
     """Files, or a directory of them that grows."""
 
     def recorded(self, spark: SparkSession, definition: StreamDefinition, data: Any = None) -> RawStream:
-        return self._rows(spark.read, definition, ROW_NUMBER)
+        self.check(definition, local_files(existing(definition)))
+        return self.every_row(spark, definition)
 
     def live(self, spark: SparkSession, definition: StreamDefinition, inbox: str | None = None) -> RawStream:
-        return self._rows(file_stream(spark, definition), definition, UNKNOWN)
+        files = local_files(existing(definition))
+        self.check(definition, files)
+        forms = (self.form(definition, file) for file in files)
+        return self.follow(spark, definition, next((f for f in forms if f is not None), None))
 
-    def form(self, definition: StreamDefinition, file: str | None) -> Any:
-        """How a file is laid out, where all files of a live stream must be alike (None: of no file, what is declared); a file that
-        cannot be one of the stream is refused here."""
+    def check(self, definition: StreamDefinition, files: Sequence[str]) -> None:
+        """Refuse files that together do not have the declared columns."""
+
+    def form(self, definition: StreamDefinition, file: str) -> Any:
+        """How a file is laid out, where all files of a live stream must be alike. A file that cannot be one of the stream is refused."""
+        if file.endswith(tuple(_OPENERS)):
+            with opened(file) as data:
+                while data.read(1 << 20):
+                    pass
         return None
+
+    def declared(self, definition: StreamDefinition) -> Any:
+        """The form of files where no file has told it."""
+        return None
+
+    def every_row(self, spark: SparkSession, definition: StreamDefinition) -> RawStream:
+        """The rows of files that have been checked."""
+        return self._rows(spark.read, definition, ROW_NUMBER)
+
+    def follow(self, spark: SparkSession, definition: StreamDefinition, form: Any) -> RawStream:
+        """Rows as files come that are laid out so (None: as declared)."""
+        return self._rows(file_stream(spark, definition), definition, UNKNOWN)
 
     def size(self, definition: StreamDefinition, data: Any = None) -> int:
         return sum(os.path.getsize(p) for p in local_files(path_of(definition)))
@@ -60,7 +82,7 @@ class FileSource(Source):
         if not os.path.isfile(file):
             return None
         alone = replace(definition, source=replace(definition.source, arguments=(glob.escape(file),)))
-        rows = self.recorded(spark, alone).frame.filter("bad IS NOT NULL").orderBy("o1", "o2")
+        rows = self.every_row(spark, alone).frame.filter("bad IS NOT NULL").orderBy("o1", "o2")
         found = rows.select("o1", "o2", "bad").first()
         if found is None or found.o1:  # rows of later blocks are numbered from there
             return None
@@ -116,7 +138,7 @@ def local_files(path: str) -> list[str]:
                 found += [os.path.join(folder, n) for n in names if not n.startswith(("_", "."))]
         else:
             found.append(place)
-    return sorted(found)
+    return sorted(file for file in found if os.path.exists(file))  # a link may lead nowhere
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import IO, Any
@@ -19,7 +19,6 @@ from tidegate.connectors.files import (
     FileSource,
     existing,
     load,
-    local_files,
     missing_column,
     opened,
 )
@@ -59,10 +58,11 @@ class JsonFiles(FileSource):
             line = next(islice(numbers, row, None), None)
         return f"row {row + 1}" if line is None else f"line {line}"
 
-    def _check_columns(self, definition: StreamDefinition, path: str) -> None:
+    def check(self, definition: StreamDefinition, files: Sequence[str]) -> None:
         """A column that no row has is none of the source's: most often its name is misspelt."""
-        files = [f for f in local_files(path) if not f.endswith(CLOSED) and os.path.getsize(f)]
-        if not files or "encoding" in self.signature.settings(definition.source.options):
+        settings = self.signature.settings(definition.source.options)
+        files = [f for f in files if not f.endswith(CLOSED) and os.path.getsize(f)]
+        if not files or "encoding" in settings or settings.get("format") == DEBEZIUM:
             return
         missing = {c.name: json.dumps(c.name, ensure_ascii=False).encode() for c in definition.columns}
         for file in files:
@@ -90,8 +90,6 @@ class JsonFiles(FileSource):
             ]
             frame = parsed(definition, lines.selectExpr(*chosen), "value", {"format": DEBEZIUM})
             return shaped(definition, frame, "_path", "_block", POSITION)
-        if "://" not in path:
-            self._check_columns(definition, path)
         options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
         schema = f"{schema_ddl(json_columns(definition.columns))}, {CORRUPT} STRING"
         frame = load(definition, reader.format("json").options(**options).schema(schema), path)

@@ -15,7 +15,6 @@ from tidegate.connectors.files import (
     FileSource,
     existing,
     load,
-    local_files,
     missing_column,
     path_of,
 )  # fmt: skip
@@ -30,26 +29,19 @@ from tidegate.types import Type
 class ParquetFiles(FileSource):
     signature = Signature("parquet", (PATH,), (PER_TRIGGER,), 1, meaning="columnar files")
 
-    def columns(self, definition: StreamDefinition) -> Sequence[str] | None:
-        """Those of any file: files that are older may have fewer. Directories may name further ones."""
-        found: dict[str, None] = {}
-        for file in local_files(path_of(definition)):
-            found |= dict.fromkeys(_schema(definition, file).names)
-            if "=" in file:
-                return None
-        return list(found) or None
+    def check(self, definition: StreamDefinition, files: Sequence[str]) -> None:
+        """Each column must be in some file: those that are older may have fewer. Directories may name further ones."""
+        found = {name.lower(): name for file in files for name in _schema(definition, file).names}
+        for column in definition.columns:
+            if files and column.name.lower() not in found and not any("=" in file for file in files):
+                raise missing_column(definition, column.name, list(found.values()), path_of(definition))
 
-    def form(self, definition: StreamDefinition, file: str | None) -> Any:
-        if file is not None:
-            _schema(definition, file)
+    def form(self, definition: StreamDefinition, file: str) -> Any:
+        _schema(definition, file)
         return None
 
     def _rows(self, reader: Any, definition: StreamDefinition, position: str) -> RawStream:
         path = existing(definition)
-        found = self.columns(definition)
-        for column in definition.columns:
-            if found is not None and column.name.lower() not in {name.lower() for name in found}:
-                raise missing_column(definition, column.name, list(found), path)
         options = self.signature.for_spark(definition.source.options)
         reader = reader.format("parquet").options(**options).schema(schema_ddl(definition.columns))
         return shaped(definition, load(definition, reader, path), *FILE_ORDER, position)

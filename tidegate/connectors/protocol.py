@@ -78,10 +78,6 @@ class Source:
         """Where in a file its first row is that may not be used, in words for people, and why; None if nobody can tell."""
         return None
 
-    def columns(self, definition: StreamDefinition) -> Sequence[str] | None:
-        """The names of the columns that the source has, where it can tell without reading rows."""
-        return None
-
     def poll(self, definition: StreamDefinition, offset: Any) -> tuple[Any, Any] | None:
         """The rows after an offset (None: from the beginning) as the Arrow table that `live` expects in its inbox, and the next offset.
 

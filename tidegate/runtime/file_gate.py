@@ -14,7 +14,10 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from tidegate.connectors.files import FileSource, existing, local_files, path_of
+from tidegate.connectors.raw import RawStream
 from tidegate.errors import Diagnostic
 from tidegate.exchange.messages import Refused
 from tidegate.language.catalog import StreamDefinition
@@ -42,6 +45,7 @@ class FileGate:
     changed: dict[str, Mark] = field(default_factory=dict)
     """Files that are others than those that were let in."""
     _form: Any = None
+    _open: bool = False
     _number: int = 0
 
     def __post_init__(self) -> None:
@@ -53,9 +57,10 @@ class FileGate:
                     known[os.readlink(link)] = int(parts[2]), int(parts[3])
                     self._number = max(self._number, int(parts[1]))
         self.aside = {file: mark for file, mark in self.aside.items() if file not in self.let_in}
-        for file, mark in sorted(self.let_in.items()):
-            if self._form is None and _mark(file) == mark:
-                self._form = self.source.form(self.definition, file)
+        if self.source.declared(self.definition) is not None:
+            whole = (file for file, mark in sorted(self.let_in.items()) if _mark(file) == mark)
+            forms = (self.source.form(self.definition, file) for file in whole)
+            self._form = next((form for form in forms if form is not None), None)
 
     @property
     def _inbox(self) -> str:
@@ -65,13 +70,11 @@ class FileGate:
     def _outside(self) -> str:
         return f"aside/{name_in_path(self.definition.name)}"
 
-    @property
-    def stream(self) -> StreamDefinition:
-        """The stream, read from what is let in."""
-        if self._form is None:
-            self._form = self.source.form(self.definition, None)
-        place = self.storage.path(self._inbox)
-        return replace(self.definition, source=replace(self.definition.source, arguments=(place,)))
+    def rows(self, spark: SparkSession) -> RawStream:
+        """The rows of what is let in. From here on all files are laid out as the first one, or as declared."""
+        self._open = True
+        place = replace(self.definition.source, arguments=(self.storage.path(self._inbox),))
+        return self.source.follow(spark, replace(self.definition, source=place), self._form)
 
     def look(self, starting: bool = False) -> list[Refused]:
         """Let in what is new; the files that had to be set aside.
@@ -96,8 +99,10 @@ class FileGate:
                 if self.definition.stops:
                     raise
                 problems[file] = problem
-        if starting and problems and len(problems) == len(fresh) and not self.let_in:
-            raise next(iter(problems.values()))
+        if starting and not self.let_in:
+            if problems and len(problems) == len(fresh):
+                raise next(iter(problems.values()))
+            self.source.check(self.definition, [file for file in fresh if file not in problems])
         for file, mark in fresh.items():
             if file not in problems:
                 self._link(self._inbox, file, mark)
@@ -107,7 +112,10 @@ class FileGate:
 
     def _check(self, file: str) -> None:
         form = self.source.form(self.definition, file)
-        if self._form is not None and form is not None and form != self._form:
+        if (self._form is not None or self._open) and form not in (
+            None,
+            self._form or self.source.declared(self.definition),
+        ):
             raise Diagnostic(
                 "FORM_DIFFERS",
                 f"{file} has other columns, or in another order, than the files before it",

@@ -367,7 +367,7 @@ class LiveRun:
         if definition.name in self._gates:
             gate = self._gates[definition.name]
             self.graph.refuse(gate.look(starting=True))
-            return read_live(self._spark, gate.stream)
+            return gate.rows(self._spark)
         if source.inbox:
             folder = f"inbox/{name_in_path(definition.name)}"
             inbox = self.graph.storage.path(folder)

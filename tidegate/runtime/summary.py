@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tidegate.runtime.ledger import latest_manifest
+from tidegate.runtime.refusals import lines
 from tidegate.storage import Storage
 from tidegate.time import MAX, MIN
 
@@ -21,6 +22,7 @@ def describe_state(uri: str) -> dict[str, dict[str, Any]]:
                 "epoch": latest.epoch,
                 "watermark": {MIN: "none yet", MAX: "finished"}.get(latest.upto, latest.upto),
                 "queries": sorted(latest.queries),
+                "refused": lines(latest.sources),
                 "sources": {
                     name: {
                         "rows": source.rows,

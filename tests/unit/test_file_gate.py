@@ -1,0 +1,100 @@
+"""Which files of a live source are let in, before Spark reads any."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidegate.connectors.csv_files import CsvFiles
+from tidegate.errors import Diagnostic
+from tidegate.language.catalog import SourceCall, StreamDefinition
+from tidegate.runtime.file_gate import FileGate, gate_of
+from tidegate.storage import Storage
+from tidegate.types import BIGINT, Field
+
+COLUMNS = (Field("a", BIGINT), Field("t", BIGINT))
+
+
+def gate(place: Path, stops: bool = False) -> FileGate:
+    stream = StreamDefinition(
+        "S", COLUMNS, SourceCall("csv", (str(place / "in"),)), ordered_by="t", stops=stops
+    )
+    found = gate_of(Storage(str(place / "state")), stream, CsvFiles())
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    return tmp_path
+
+
+def names(files: dict[str, tuple[int, int]]) -> list[str]:
+    return sorted(Path(file).name for file in files)
+
+
+def links(place: Path) -> list[str]:
+    return [Path(link).resolve().name for link in sorted((place / "state" / "inbox" / "S").iterdir())]
+
+
+def test_files_are_let_in_once_and_in_their_order(place: Path) -> None:
+    for name in ("2.csv", "1.csv", "3.csv"):
+        (place / "in" / name).write_text("a,t\n1,1\n")
+    first = gate(place)
+    assert first.look(starting=True) == []
+    assert first.look() == []
+    assert links(place) == ["1.csv", "2.csv", "3.csv"]
+    (place / "in" / "0.csv").write_text("a,t\n1,1\n")
+    again = gate(place)
+    assert again.look(starting=True) == []
+    assert links(place) == ["1.csv", "2.csv", "3.csv", "0.csv"]
+    assert again.changed == {}
+
+
+def test_what_is_not_ours_in_the_folder_of_links_is_left_alone(place: Path) -> None:
+    gate(place)
+    (place / "state" / "inbox" / "S" / "notes.txt").write_text("?")
+    (place / "state" / "inbox" / "S" / "1-2-3.csv").write_text("?")
+    (place / "in" / "1.csv").write_text("a,t\n1,1\n")
+    assert gate(place).look(starting=True) == []
+    assert (place / "state" / "inbox" / "S" / "notes.txt").exists()
+
+
+def test_a_file_that_is_set_aside_is_looked_at_again_when_it_has_changed(place: Path) -> None:
+    (place / "in" / "1.csv").write_text("a,t\n1,1\n")
+    (place / "in" / "2.csv").write_text("t,a\n1,1\n")
+    (place / "in" / "3.csv").write_text("")
+    found = gate(place)
+    (refused,) = found.look(starting=True)
+    assert refused.reason.startswith("the file is set aside: ")
+    assert refused.file == str(place / "in" / "2.csv")
+    assert gate(place).look(starting=True) == []
+    (place / "in" / "2.csv").write_text("a,t\n1,1\n\n")
+    (place / "in" / "3.csv").write_text("a,t\n1,1\n")
+    for again in (False, True):
+        looking = gate(place) if again else found
+        assert looking.look() == []
+        assert (names(looking.let_in), names(looking.aside)) == (["1.csv", "2.csv", "3.csv"], [])
+    (place / "in" / "1.csv").write_text("another,t\n")
+    after = gate(place)
+    after.look(starting=True)
+    assert (names(after.changed), links(place)) == (["1.csv"], ["1.csv", "2.csv", "3.csv"])
+
+
+def test_a_stream_that_stops_does_so_at_the_file(place: Path) -> None:
+    (place / "in" / "1.csv").write_text("a,t\n1,1\n")
+    found = gate(place, stops=True)
+    found.look(starting=True)
+    (place / "in" / "2.csv").write_text("b,t\n1,1\n")
+    with pytest.raises(Diagnostic, match=r"no column 'a'.*2\.csv"):
+        found.look()
+
+
+def test_columns_in_the_names_of_folders_are_sparks(place: Path) -> None:
+    (place / "in" / "day=1").mkdir()
+    (place / "in" / "day=1" / "1.csv").write_text("a,t\n")
+    stream = StreamDefinition("S", COLUMNS, SourceCall("csv", (str(place / "in"),)), ordered_by="t")
+    assert gate_of(Storage(str(place / "state")), stream, CsvFiles()) is None
+    assert gate_of(Storage("s3://bucket/state"), stream, CsvFiles()) is None
