@@ -69,7 +69,7 @@ KILLS = (
 """One after the other on the same state, so that each restart finds what the kill before it left."""
 
 
-RANDOM_KILLS = int(os.environ.get("TIDEGATE_KILLS", "3"))
+RANDOM_KILLS = max(3, int(os.environ.get("TIDEGATE_KILLS", "0")) // 6)
 SEED = int(os.environ.get("TIDEGATE_FUZZ_SEED", "7"))
 
 
