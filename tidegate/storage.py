@@ -21,16 +21,16 @@ BLOCKS = "blocks"
 """The folder of what tasks leave for each other within an epoch."""
 
 
-_PLAIN = re.compile(r"(?!.*-[0-9a-f]{24}$)[a-z_][a-z0-9_-]{0,63}")
+_PLAIN = re.compile(r"(?!.*-[0-9a-f]{24}$)[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
 def name_in_path(name: str) -> str:
     """A stream's or query's name as one part of a path: short, of plain characters, and different for different names.
 
-    Also where case does not tell files apart.
+    A plain name is itself: a session has no two that differ in case alone. Others are told apart also where case does not count.
 
-    >>> name_in_path("bids"), name_in_path("Bids")[:5], name_in_path("../../x")[:2]
-    ('bids', 'bids-', 'x-')
+    >>> name_in_path("Bids"), name_in_path("My bids")[:7], name_in_path("../../x")[:2]
+    ('Bids', 'mybids-', 'x-')
     """
     if _PLAIN.fullmatch(name):
         return name
