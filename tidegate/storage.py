@@ -33,10 +33,10 @@ _PLAIN = re.compile(r"(?!.*-[0-9a-f]{24}$)[A-Za-z_][A-Za-z0-9_-]{0,63}")
 def name_in_path(name: str) -> str:
     """A stream's or query's name as one part of a path: short, of plain characters, and different for different names.
 
-    No two names of a session differ in the case of their letters only.
+    A plain name is itself: a session has no two that differ in case alone. Others are told apart also where case does not count.
 
-    >>> name_in_path("Bids"), name_in_path("../../x")[:2]
-    ('Bids', 'x-')
+    >>> name_in_path("Bids"), name_in_path("My bids")[:7], name_in_path("../../x")[:2]
+    ('Bids', 'mybids-', 'x-')
     """
     if _PLAIN.fullmatch(name):
         return name
