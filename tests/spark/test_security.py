@@ -127,7 +127,8 @@ tell(lambda: tg.sql("CREATE STREAM L(a STRING, t BIGINT) SOURCE feed() ORDERED B
 for name in "FNJKL":
     tell(lambda: tg.describe(name))
     tell(lambda: tg.sql(f"EXPLAIN SELECT a FROM {name}"))
-    tell(lambda: tg.sql(f"SELECT a, 1 / (t - t) AS z FROM {name} -- password = 'sesame-one-77'"))
+    if name != "L":  # a live query that fails would end the others of its graph
+        tell(lambda: tg.sql(f"SELECT a, 1 / (t - t) AS z FROM {name} -- password = 'sesame-one-77'"))
     tell(lambda: tg.query(f"SELECT a FROM {name}").start(name=f"live{name}", begin=False).finish())
     tell(lambda: repr(tg.query(f"SELECT a FROM {name}")))
 tell(lambda: tg.sql("SHOW STREAMS"))

@@ -27,7 +27,7 @@ class Hold:
         self._handle: int | None = None
         if storage.local is None:
             return
-        os.makedirs(storage.local, exist_ok=True)
+        storage.make_folder("")
         handle = os.open(storage.path(LOCK), os.O_RDWR | os.O_CREAT, 0o600)
         # Whoever forgets to release it does so when the last one who knows it is gone.
         self._close = weakref.finalize(self, os.close, handle)

@@ -48,6 +48,11 @@ def spark_session(
     `packages` are connector coordinates (Kafka, Delta, …) that Spark fetches by name at start. Unless `verbose`,
     what the JVM writes goes to a file in the directory for temporary files: errors reach Python as exceptions.
     """
+    calls = logging.getLogger("py4j")
+    if calls.level == logging.NOTSET:
+        calls.setLevel(
+            logging.INFO
+        )  # a program that logs everything would log every option that goes to Java, secrets too
     if spark is not None:
         return own_session(spark)
     running = SparkSession.getActiveSession()
