@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from tests.spark.kept_graph import QUERIES, answer, refused, started
 from tidegate.algebra.failures import WORKER_DIED
 from tidegate.errors import Diagnostic
+from tidegate.runtime.jobs import worker_died
 from tidegate.runtime.live import LiveRun
 from tidegate.spark.context import spark_session
 
@@ -27,7 +28,7 @@ def survived(step: Callable[[], Any]) -> bool:
         step()
     except Exception as problem:
         died = isinstance(problem, Diagnostic) and problem.condition == WORKER_DIED
-        if died or "Python worker exited unexpectedly" in str(problem):
+        if died or worker_died(str(problem)):
             return False
         raise
     return True

@@ -38,7 +38,7 @@ from tidegate.runtime.batches import Batch, combine
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.faults import reach
 from tidegate.runtime.figures import Figures
-from tidegate.runtime.jobs import Job, Physical, physical, plan_beside, source_names
+from tidegate.runtime.jobs import Job, Physical, physical, plan_beside, source_names, told
 from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest, SourceProgress, after
 from tidegate.runtime.merging import FILES, merged
 from tidegate.runtime.refusals import stop_at_refused
@@ -560,7 +560,8 @@ class LiveGraph:
                     if epoch <= done or bounds is None or bounds[0] == bounds[1] or sink.has(epoch):
                         continue
                     reach("before sink")
-                    sink.write(epoch, result.delivered(sink.form, *bounds))
+                    with told():
+                        sink.write(epoch, result.delivered(sink.form, *bounds))
                     reach("after sink")
                 self._delivered[query.known.owner, number] = self.ledger.latest.epoch
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -230,22 +231,36 @@ class Job:
 
 def collected(frame: DataFrame) -> list[Message]:
     """The messages of all tasks; what one of them failed with is raised here."""
-    try:
+    with told():
         messages = [decode(row[0]) for row in frame.collect()]
-    except Exception as problem:
-        found = _of_task(str(problem))
-        # Where Spark calls back, as it does for a live epoch, Java's exceptions come as they are.
-        if found is None and isinstance(problem, (PySparkException, Py4JJavaError)):
-            found = _of_spark(str(problem))
-        if found is None and "Python worker exited unexpectedly" in str(problem):
-            found = Diagnostic(WORKER_DIED, "a worker's process ended while it ran the query")
-        if found is None:
-            raise
-        raise found from problem
     for message in messages:
         if isinstance(message, Failed):
             raise message.diagnostic()
     return messages
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What a job of Spark's fails with, by its name where it has one."""
+    try:
+        yield
+    except Exception as problem:
+        text = str(problem)
+        found = _of_task(text)
+        # Where Spark calls back, as it does for a live epoch, Java's exceptions come as they are.
+        if found is None and isinstance(problem, (PySparkException, Py4JJavaError)):
+            found = _of_spark(text)
+        if found is None and worker_died(text):
+            found = Diagnostic(WORKER_DIED, "a worker's process ended while it ran the query")
+        if found is None:
+            raise
+        raise found from problem
+
+
+def worker_died(text: str) -> bool:
+    """Whether Spark says that a process of Python's is gone, which it may notice when it writes to it."""
+    broken = "java.io.IOException: Broken pipe" in text or "Connection reset" in text
+    return "Python worker exited unexpectedly" in text or (broken and "org.apache.spark.api.python" in text)
 
 
 class BrokenFileError(Diagnostic):
