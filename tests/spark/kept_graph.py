@@ -39,8 +39,8 @@ DELIVERED = ("joined", "keyed")
 REFUSED = "no number"
 
 
-def write_file(folder: Path, number: int) -> None:
-    """The files of both streams with one number."""
+def write_file(folder: Path, number: int, below: str = "") -> None:
+    """The files of both streams with one number, in a folder below each stream's if one is named."""
     dice = random.Random(number)
     for name, value in (("L", "v"), ("R", "w")):
         rows: list[dict[str, Any]] = [
@@ -48,7 +48,7 @@ def write_file(folder: Path, number: int) -> None:
             for _ in range(6)
         ]
         rows.insert(dice.randrange(6), {"k": REFUSED, value: number, "t": 7 * number})
-        path = folder / name / f"{number}.json"
+        path = folder / name / below / f"{number}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}")
         part.write_text("".join(json.dumps(r) + "\n" for r in rows))

@@ -22,6 +22,8 @@ from tidegate.runtime.ledger import Manifest
 from tidegate.storage import Storage
 
 RESTARTS = int(os.environ.get("TIDEGATE_DAMAGED_RESTARTS", "6"))
+PLAIN = "part=1"
+"""Files in such folders are followed by Spark alone, without links in the state: only so can a copy of the state go on."""
 BEFORE, AFTER = 6, 2
 """So many files are read before the damage, and come after it."""
 
@@ -40,20 +42,20 @@ class Kept:
 def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Kept:
     place = tmp_path_factory.mktemp("kept")
     for number in range(BEFORE // 2):
-        write_file(place / "rows", number)
+        write_file(place / "rows", number, PLAIN)
     run = started(spark, place / "rows", place / "state", 2)
     run.graph.files_limit = 1
     run.drain()
     assert run.graph.ledger.index.epoch
     run.graph.files_limit = 64  # no index takes over from the manifests that follow
     for number in range(BEFORE // 2, BEFORE):
-        write_file(place / "rows", number)
+        write_file(place / "rows", number, PLAIN)
     run.drain()
     plan = run.graph._ready().plan
     programs = {wave: plan.program(wave) for wave in range(1, plan.depth + 1)}
     run.stop()
     for number in range(BEFORE, BEFORE + AFTER):
-        write_file(place / "rows", number)
+        write_file(place / "rows", number, PLAIN)
     alone = started(spark, place / "rows", place / "alone", 2)
     final = finished(spark, alone)
     storage = Storage(str(place / "state" / "graphs" / "live"))

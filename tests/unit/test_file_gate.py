@@ -98,3 +98,14 @@ def test_columns_in_the_names_of_folders_are_sparks(place: Path) -> None:
     stream = StreamDefinition("S", COLUMNS, SourceCall("csv", (str(place / "in"),)), ordered_by="t")
     assert gate_of(Storage(str(place / "state")), stream, CsvFiles()) is None
     assert gate_of(Storage("s3://bucket/state"), stream, CsvFiles()) is None
+
+
+def test_what_is_no_link_of_ours_is_named(place: Path) -> None:
+    """Spark would read it as rows that were let in."""
+    (place / "in" / "1.csv").write_text("a,t\n1,1\n")
+    gate(place).look(starting=True)
+    stray = place / "state" / "inbox" / "S" / "000000000002-8-1.csv"
+    stray.write_text("a,t\n9,9\n")
+    with pytest.raises(Diagnostic, match="STATE_DAMAGED") as found:
+        gate(place)
+    assert str(stray) in found.value.message

@@ -53,9 +53,12 @@ class FileGate:
             self.storage.make_folder(folder)
             for name in self.storage.names(folder):
                 link, parts = self.storage.path(f"{folder}/{name}"), _LINK.match(name)
-                if parts is not None and os.path.islink(link):
-                    known[os.readlink(link)] = int(parts[2]), int(parts[3])
-                    self._number = max(self._number, int(parts[1]))
+                if parts is None or not os.path.islink(link):
+                    raise self.storage.damaged(
+                        f"{folder}/{name}", "is not one of the links to files that were let in"
+                    )
+                known[os.readlink(link)] = int(parts[2]), int(parts[3])
+                self._number = max(self._number, int(parts[1]))
         self.aside = {file: mark for file, mark in self.aside.items() if file not in self.let_in}
         if self.source.declared(self.definition) is not None:
             whole = (file for file, mark in sorted(self.let_in.items()) if _mark(file) == mark)
