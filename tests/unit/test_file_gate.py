@@ -53,15 +53,6 @@ def test_files_are_let_in_once_and_in_their_order(place: Path) -> None:
     assert again.changed == {}
 
 
-def test_what_is_not_ours_in_the_folder_of_links_is_left_alone(place: Path) -> None:
-    gate(place)
-    (place / "state" / "inbox" / "S" / "notes.txt").write_text("?")
-    (place / "state" / "inbox" / "S" / "1-2-3.csv").write_text("?")
-    (place / "in" / "1.csv").write_text("a,t\n1,1\n")
-    assert gate(place).look(starting=True) == []
-    assert (place / "state" / "inbox" / "S" / "notes.txt").exists()
-
-
 def test_a_file_that_is_set_aside_is_looked_at_again_when_it_has_changed(place: Path) -> None:
     (place / "in" / "1.csv").write_text("a,t\n1,1\n")
     (place / "in" / "2.csv").write_text("t,a\n1,1\n")
@@ -100,12 +91,14 @@ def test_columns_in_the_names_of_folders_are_sparks(place: Path) -> None:
     assert gate_of(Storage("s3://bucket/state"), stream, CsvFiles()) is None
 
 
-def test_what_is_no_link_of_ours_is_named(place: Path) -> None:
+@pytest.mark.parametrize("name", ["notes.txt", "000000000002-8-1.csv"])
+def test_what_is_no_link_of_ours_is_named(place: Path, name: str) -> None:
     """Spark would read it as rows that were let in."""
     (place / "in" / "1.csv").write_text("a,t\n1,1\n")
     gate(place).look(starting=True)
-    stray = place / "state" / "inbox" / "S" / "000000000002-8-1.csv"
+    stray = place / "state" / "inbox" / "S" / name
     stray.write_text("a,t\n9,9\n")
     with pytest.raises(Diagnostic, match="STATE_DAMAGED") as found:
         gate(place)
     assert str(stray) in found.value.message
+    assert stray.exists()
