@@ -47,7 +47,7 @@ FUNCTION_NOT_ALLOWED SELECT ‸java_method('java.lang.Runtime', 'getRuntime') FR
 FUNCTION_NOT_ALLOWED SELECT ‸try_reflect('java.lang.System', 'getenv') FROM S
 FUNCTION_NOT_ALLOWED SELECT ‸`reflect`('java.lang.System', 'getenv') FROM S
 FUNCTION_NOT_ALLOWED SELECT soundex(‸REFLECT('java.lang.System', 'getenv')) FROM S
-FUNCTION_NOT_ALLOWED SELECT a FROM S WHERE soundex(a) = ‸reflect('java.lang.System', 'getenv')
+FUNCTION_NOT_ALLOWED SELECT a FROM S WHERE a = ‸reflect('java.lang.System', 'getenv')
 FUNCTION_NOT_ALLOWED SELECT transform(array(a), x -> ‸reflect('java.lang.System', 'getenv', x)) FROM S
 FUNCTION_NOT_ALLOWED SELECT COUNT(*) FROM S GROUP BY ‸reflect('java.lang.System', 'getenv')
 FUNCTION_NOT_ALLOWED SELECT a FROM S ORDER BY ‸reflect('java.lang.System', 'getenv') LIMIT 1

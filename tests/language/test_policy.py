@@ -73,6 +73,7 @@ def test_what_is_named_may_be_reached(places: dict[str, str], monkeypatch: pytes
     found.sql("CREATE OR REPLACE STREAM X(a STRING, t BIGINT) SOURCE csv('a.csv') ORDERED BY t")
 
 
+@pytest.mark.usefixtures("spark")
 def test_a_link_that_came_later_leads_nowhere(places: dict[str, str]) -> None:
     found = session(places)
     os.mkdir(f"{places['inside']}/more")
