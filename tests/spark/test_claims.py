@@ -123,6 +123,25 @@ def test_a_query_that_was_stopped_does_not_hold_back_the_next(sessions: Sessions
     session.close()
 
 
+def test_a_query_that_was_stopped_and_started_again_is_waited_for(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "PATIENCE", 0.2)
+    session = sessions()
+    many = session.query(MANY).start("Many")
+    until(many.run, lambda s: rows(s, "S") == 2)
+    many.stop()
+    until(session.query(MANY).start("Many").run, lambda s: s["running"])
+    session.close()
+    most = session.query(MOST).start("most")
+    with pytest.raises(Diagnostic, match="UNCLAIMED_STATE"):
+        most.wait(60)
+    session.sql("DROP QUERY many")  # names have no case
+    session.push("S", [{"a": 8, "t": 19}])
+    until(most.run, lambda s: s["watermark"] == 19 and list(s["queries"]) == ["most"])
+    session.close()
+
+
 def test_a_sink_belongs_to_the_query_that_wrote_there_first(
     sessions: Sessions, spark: SparkSession, tmp_path: Path
 ) -> None:

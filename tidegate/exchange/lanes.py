@@ -10,8 +10,9 @@ Lane -1 carries messages to the driver (`meta`) and rows that cannot be used.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
@@ -22,6 +23,8 @@ from tidegate.scalars.expressions import index_of, references, substitute
 from tidegate.spark.values import ddl
 from tidegate.time import MAX, MIN
 from tidegate.types import Type
+
+T = TypeVar("T", bound=Hashable)
 
 MESSAGE = -1
 """The lane of messages."""
@@ -123,20 +126,26 @@ def boundaries(lanes: Sequence[Lane]) -> tuple[Boundary, ...]:
     return tuple(_boundary(w, [x for x in lanes if x.born < w <= x.wave]) for w in range(1, waves + 1))
 
 
-def _boundary(wave: int, lanes: Sequence[Lane]) -> Boundary:
-    slots: list[Type] = []
-    of_type: defaultdict[Type, list[int]] = defaultdict(list)
-    places: dict[int, tuple[int, ...]] = {}
-    given: dict[int, tuple[int, ...]] = {}
+class Slots(Generic[T]):
+    """Columns that several layouts share by type: each layout takes the first ones of a type that it has not taken yet."""
 
-    def take(type_: Type, taken: Counter[Type]) -> int:
-        """The first slot of a type that a lane has not taken yet."""
-        known = of_type[type_]
+    def __init__(self) -> None:
+        self.types: list[T] = []
+        self._of_type: defaultdict[T, list[int]] = defaultdict(list)
+
+    def take(self, type_: T, taken: Counter[T]) -> int:
+        known = self._of_type[type_]
         if taken[type_] == len(known):
-            known.append(len(slots))
-            slots.append(type_)
+            known.append(len(self.types))
+            self.types.append(type_)
         taken[type_] += 1
         return known[taken[type_] - 1]
+
+
+def _boundary(wave: int, lanes: Sequence[Lane]) -> Boundary:
+    slots = Slots[Type]()
+    places: dict[int, tuple[int, ...]] = {}
+    given: dict[int, tuple[int, ...]] = {}
 
     rows = [lane for lane in lanes if not lane.block]
     for lane in rows:
@@ -144,19 +153,19 @@ def _boundary(wave: int, lanes: Sequence[Lane]) -> Boundary:
         copies: dict[int, int] = {}
         made = lane.made if wave == lane.born + 1 else None
         if made is not None:
-            given[lane.number] = tuple(take(made.given[c].type, taken) for c in lane.given)
+            given[lane.number] = tuple(slots.take(made.given[c].type, taken) for c in lane.given)
             copies = dict(zip(lane.given, given[lane.number], strict=True))
         found = []
         for column in lane.columns:
             # A column that is only passed on stays in its slot; a second copy of it needs one of its own.
             copied = None if made is None else index_of(_expressions(made)[column])
             place = None if copied is None else copies.pop(copied, None)
-            found.append(take(lane.input.schema[column].type, taken) if place is None else place)
+            found.append(slots.take(lane.input.schema[column].type, taken) if place is None else place)
         places[lane.number] = tuple(found)
     return Boundary(
         wave,
         tuple(lanes),
-        tuple(slots),
+        tuple(slots.types),
         places,
         ends=any(not x.input.raw for x in rows),
         counts=any(x.born > 0 for x in rows),

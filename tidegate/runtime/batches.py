@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from tidegate.connectors.sources import RawStream, Shape
-from tidegate.exchange.lanes import Feed, Lane
+from tidegate.exchange.lanes import Feed, Lane, Slots
 
 
 @dataclass(frozen=True)
@@ -39,21 +40,15 @@ class Batch:
 
 def combine(streams: Sequence[RawStream]) -> Batch:
     """Several sources as one frame: each row tagged with its source, given columns shared by type."""
-    slots: list[str] = []
+    slots = Slots[str]()
     places: list[list[int]] = []
     for stream in streams:
-        free: dict[str, list[int]] = {}
-        for place in reversed(range(len(slots))):
-            free.setdefault(slots[place], []).append(place)
-        taken: list[int] = []
-        for type_ in stream.types:
-            taken.append(free[type_].pop() if free.get(type_) else len(slots))
-            slots += [type_] if taken[-1] == len(slots) else []
-        places.append(taken)
+        counted: Counter[str] = Counter()
+        places.append([slots.take(type_, counted) for type_ in stream.types])
     united: DataFrame | None = None
     for tag, (stream, taken) in enumerate(zip(streams, places, strict=True)):
         mine = {k: i for i, k in enumerate(taken)}
-        values = [f"g{mine[k]}" if k in mine else f"CAST(NULL AS {t})" for k, t in enumerate(slots)]
+        values = [f"g{mine[k]}" if k in mine else f"CAST(NULL AS {t})" for k, t in enumerate(slots.types)]
         columns = [f"{value} AS x{k}" for k, value in enumerate(values)]
         rows = stream.given.selectExpr(f"{tag} AS source", *columns, "o0", "o1", "o2")
         united = rows if united is None else united.unionAll(rows)

@@ -3,11 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from tidegate.algebra.operators import Node
+from tidegate.algebra.synchronization import counted
+from tidegate.exchange.messages import Message
 from tidegate.runtime.ledger import Manifest
 from tidegate.time import MAX, MIN
+
+
+@dataclass
+class Pace:
+    """Wall-clock figures for `status`; they never decide an answer, except when a silent source is let go."""
+
+    heard: dict[str, float] = field(default_factory=dict)
+    epochs: list[tuple[float, float, int]] = field(default_factory=list)
+    tasks: list[Message] = field(default_factory=list)
+    points: dict[str, tuple[int, int] | None] = field(default_factory=dict)
+    """Of synchronized queries, how many full and partial points have passed since the graph was started."""
+
+    def pass_points(self, synchronized: Mapping[str, Node], since: int, upto: int) -> None:
+        if since == MIN or upto == MAX:
+            return
+        for name, plan in synchronized.items():
+            more, known = counted(plan, since, upto), self.points.get(name, (0, 0))
+            counts = None
+            if more is not None and known is not None:
+                counts = (known[0] + more[0], known[1] + more[1])
+            self.points[name] = counts
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ from tidegate.algebra.failures import user_calls
 from tidegate.algebra.modify import Sync
 from tidegate.algebra.operators import Node
 from tidegate.algebra.properties import properties
-from tidegate.algebra.synchronization import counted
 from tidegate.connectors.sinks import Sink, claim, refuse_taken
 from tidegate.connectors.sources import read_recorded
 from tidegate.errors import Diagnostic, did_you_mean
@@ -37,7 +36,7 @@ from tidegate.physical.spark_columns import outsource
 from tidegate.runtime.batches import Batch, combine
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.faults import reach
-from tidegate.runtime.figures import Figures
+from tidegate.runtime.figures import Figures, Pace
 from tidegate.runtime.jobs import Job, Physical, physical, plan_beside, source_names, told
 from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest, SourceProgress, after
 from tidegate.runtime.merging import FILES, merged
@@ -80,25 +79,9 @@ class Query:
     def synchronized(self) -> bool:
         return any(isinstance(node, Sync) for node in self.plan.walk())
 
-
-@dataclass
-class _Pace:
-    """Wall-clock figures for `status`; they never decide an answer, except when a silent source is let go."""
-
-    heard: dict[str, float] = field(default_factory=dict)
-    epochs: list[tuple[float, float, int]] = field(default_factory=list)
-    tasks: list[Message] = field(default_factory=list)
-    points: dict[str, tuple[int, int] | None] = field(default_factory=dict)
-    """Of synchronized queries, how many full and partial points have passed since the graph was started."""
-
-    def pass_points(self, queries: Iterable[Query], since: int, upto: int) -> None:
-        for query in queries:
-            if query.synchronized and since > MIN and upto < MAX:
-                more, known = counted(query.plan, since, upto), self.points.get(query.name, (0, 0))
-                counts = None
-                if more is not None and known is not None:
-                    counts = (known[0] + more[0], known[1] + more[1])
-                self.points[query.name] = counts
+    @cached_property
+    def instants(self) -> bool:
+        return properties(self.plan).chronon
 
 
 @dataclass(frozen=True)
@@ -154,7 +137,7 @@ class LiveGraph:
         """What all queries compute."""
         self._places: Mapping[str, int] | None = None
         """Who kept state in the last epoch, and in which wave."""
-        self._pace = _Pace()
+        self._pace = Pace()
         self._publish()
 
     # The directory.
@@ -266,7 +249,7 @@ class LiveGraph:
         """Commit that queries were dropped, if no epoch has done so since."""
         with self.lock:
             before = self.ledger.latest
-            kept = {n: q for n, q in before.queries.items() if n in self._queries or n in self.missing()}
+            kept = {n: q for n, q in before.queries.items() if n not in self._released}
             if len(kept) < len(before.queries):
                 self.ledger.commit(after(before, (), queries=kept))
 
@@ -280,13 +263,11 @@ class LiveGraph:
 
     def unclaimed(self) -> Diagnostic | None:
         """Why no epoch can begin: without a query it would pass by rows that the query needs, and its state be worth nothing."""
-        names = self.missing()
-        if not names:
+        if not (names := self.missing()):
             return None
-        several = f"queries {', '.join(names[:5])}{' …' if len(names) > 5 else ''} wait"
         return Diagnostic(
             "UNCLAIMED_STATE",
-            f"the state of {f'query {names[0]} waits' if len(names) == 1 else several} for its query to be started again",
+            f"the state holds what was not started again: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}",
             help=f"start it as before, or end it by DROP QUERY {names[0]}, or choose another state directory",
         )
 
@@ -305,7 +286,7 @@ class LiveGraph:
             self.keys.get(name),
             horizon=lambda: self.ledger.horizon,
             width=self.width,
-            instants=properties(query.plan).chronon,
+            instants=query.instants,
         )
 
     @property
@@ -405,7 +386,8 @@ class LiveGraph:
             self._aside = []
             self._places = self._ready().places
             self._pace.tasks = messages
-            self._pace.pass_points(self._queries.values(), self._instant(before.upto), self._instant(upto))
+            synchronized = {q.name: q.plan for q in self._queries.values() if q.synchronized}
+            self._pace.pass_points(synchronized, self._instant(before.upto), self._instant(upto))
             self._pace.epochs = [*self._pace.epochs[-99:], (started, now, sum(s[1] for s in seen.values()))]
             self._publish()
             self.deliver()

@@ -74,7 +74,7 @@ class Running:
         self._runs: Mapping[str, LiveRun] = {}
         self._asked: Mapping[str, Asked] = {}
         self._ended: frozenset[str] = frozenset()
-        """Queries that were stopped or dropped here: a graph need not wait for them."""
+        """Queries, without regard to case, that were stopped or dropped here and not started since: no graph waits for them."""
         self._lock = threading.RLock()
 
     @property
@@ -119,8 +119,9 @@ class Running:
                 joining = Joining(asked.definitions, asked.functions, asked.data, asked.key)
                 warn(run.add(asked.name, asked.plan, asked.sinks, joining).physical, asked.text)
                 if known is None:
-                    for name in self._ended.intersection(run.graph.missing()):
-                        run.drop(name)
+                    for name in run.graph.missing():
+                        if name.lower() in self._ended:
+                            run.drop(name)
                     if begin:
                         run.begin()
             except BaseException:
@@ -129,6 +130,7 @@ class Running:
                 raise
             self._runs = {**self._runs, asked.kind: run}
             self._asked = {**self._asked, asked.name.lower(): asked}
+            self._ended -= {asked.name.lower()}
             return LiveQuery(run, asked.name, self)
 
     def push(self, name: str, rows: Any) -> None:
@@ -140,7 +142,7 @@ class Running:
     def stop(self, run: LiveRun, name: str) -> None:
         """Stop a query; with the last one its graph stops. It ends for good when its graph goes on without it."""
         with self._lock:
-            self._ended |= {name}
+            self._ended |= {name.lower()}
             if len(run.graph.queries()) > 1:
                 run.drop(name)
             else:
@@ -153,21 +155,21 @@ class Running:
     def drop(self, name: str, state: str | None, if_exists: bool = False) -> None:
         """End a query that runs, or one that the state still holds."""
         with self._lock:
-            live, waiting = self.find(name), [r for r in self._runs.values() if name in r.graph.missing()]
-            stored = (
-                sorted({q for g in describe_state(state).values() for q in g["queries"]}) if state else []
-            )
-            if live is not None:
+            stored = [q for g in (describe_state(state) if state else {}).values() for q in g["queries"]]
+            waiting = [
+                (r, q) for r in self._runs.values() for q in r.graph.missing() if q.lower() == name.lower()
+            ]
+            if (live := self.find(name)) is not None:
                 live.stop()
             elif waiting:
-                waiting[0].drop(name)
-            elif name not in stored and not if_exists:
+                waiting[0][0].drop(waiting[0][1])
+            elif name.lower() not in map(str.lower, stored) and not if_exists:
                 raise Diagnostic(
                     "UNKNOWN_QUERY",
                     f"there is no query '{name}'",
-                    help=did_you_mean(name, [*self.names, *stored], "queries"),
+                    help=did_you_mean(name, sorted({*self.names, *stored}), "queries"),
                 )
-            self._ended |= {name}
+            self._ended |= {name.lower()}
 
     def close(self) -> None:
         with self._lock:
