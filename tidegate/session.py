@@ -319,14 +319,17 @@ class Session(OwnConnectors):
 
     def push(self, name: str, rows: Any) -> None:
         """Hand more rows to a stream that the program feeds itself, while queries run over it."""
-        definition = self.catalog.find(name)
-        if not isinstance(definition, StreamDefinition):
-            raise Diagnostic(
-                "UNKNOWN_STREAM",
-                f"there is no stream '{name}'",
-                help=did_you_mean(name, self.catalog.names, "streams"),
-            )
-        self.running.push(definition.name, rows)
+        self.running.push(self._stream(name), rows)
+
+    def advance(self, name: str, instant: int | datetime) -> None:
+        """Promise that no row of a stream before this instant will come: running queries answer up to it, though it is silent."""
+        self.running.promise(self._stream(name), instant)
+
+    def _stream(self, name: str) -> str:
+        if isinstance(definition := self.catalog.find(name), StreamDefinition):
+            return definition.name
+        hint = did_you_mean(name, self.catalog.names, "streams")
+        raise Diagnostic("UNKNOWN_STREAM", f"there is no stream '{name}'", help=hint)
 
     def start(self, asked: Asked, begin: bool) -> LiveQuery:
         """Add a query to the running graph of its kind of time, or begin one."""

@@ -1,7 +1,7 @@
 """Engine = reference at every change point, for generated queries on Spark.
 
 Many queries run in one graph over the same streams, so that an epoch of all of them is one job: one row per epoch, random
-epochs, rows shuffled within the slack, 1 and 5 partitions; and recorded runs for some.
+epochs, as Spark jobs and in the driver's process in turn, rows shuffled within the slack, 1 and 5 partitions; and recorded runs for some.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tests.fuzz.streams import IN_BATCHES, INTEGERS, TIMESTAMPS, Streams, genera
 from tidegate.language.catalog import StreamDefinition
 from tidegate.reference.snapshots import Arrivals, Reference
 from tidegate.runtime.engine import Engine
+from tidegate.runtime.places import EPOCHS
 from tidegate.runtime.verification import signed_rows
 from tidegate.time import MAX
 from tidegate.types import Row
@@ -99,6 +100,7 @@ def test_live_equals_the_reference(
         for name, row in coming[:take]:
             batch.setdefault(name, []).append(row)
         del coming[:take]
+        run.graph.epochs.asked = dice.choice(EPOCHS)
         run.graph.advance(batch)
     run.graph.finish()
     for name, case in queries.items():

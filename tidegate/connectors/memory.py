@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from tidegate.connectors.protocol import Source
 from tidegate.connectors.raw import POSITION, RawStream, shaped, stream_reader
 from tidegate.errors import Diagnostic
-from tidegate.language.catalog import StreamDefinition
+from tidegate.language.catalog import ARRIVAL, StreamDefinition
 from tidegate.language.signatures import Option, Signature
 from tidegate.spark.values import ddl, infer_columns, quote, schema_ddl
 
@@ -31,9 +31,9 @@ class Memory(Source):
     def live(self, spark: SparkSession, definition: StreamDefinition, inbox: str | None = None) -> RawStream:
         assert inbox is not None
         most = self.signature.settings(definition.source.options).get("max_files_per_trigger", "1000")
-        return read_inbox(
-            spark, definition, inbox, f"{schema_ddl(definition.columns)}, {POSITION} BIGINT", most
-        )
+        stamp = f", {ARRIVAL} TIMESTAMP" if definition.stamped else ""
+        schema = f"{schema_ddl(definition.columns)}, {POSITION} BIGINT{stamp}"
+        return read_inbox(spark, definition, inbox, schema, most)
 
     def size(self, definition: StreamDefinition, data: Any = None) -> int:
         return int(data.nbytes) if isinstance(data, pa.Table) else 0
@@ -68,3 +68,9 @@ def arrow_rows(definition: StreamDefinition, data: Any) -> pa.Table:
     _, table = infer_columns(data, definition.columns)
     positions = pa.array(range(table.num_rows), pa.int64())
     return table.append_column(POSITION, positions)
+
+
+def stamped_rows(rows: pa.Table, now: int) -> pa.Table:
+    """Rows with the times (microseconds) at which they were handed in: one after the other, each its own."""
+    times = pa.array(range(now, now + rows.num_rows), pa.int64()).cast(pa.timestamp("us", "UTC"))
+    return rows.append_column(ARRIVAL, times)

@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.connectors.debezium import DECIMAL_PLACES, DECIMAL_TEXT
-from tidegate.language.catalog import StreamDefinition
+from tidegate.language.catalog import ARRIVAL, StreamDefinition
 from tidegate.spark.values import ddl, quote
 from tidegate.time import MAX, MIN
 from tidegate.types import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, Field
@@ -45,6 +45,14 @@ class Shape:
     raw: str
     time: str = "NULL"
     """What gives a row its time, as people read it."""
+    beat: str | None = None
+    """Whether the row is a heartbeat; None: none is."""
+
+    def since(self, first: int, width: int) -> Shape:
+        """The same, where no row is stamped before a tick that was promised: a clock may have been set back."""
+        bound = f"try_cast(coalesce(CASE WHEN source < -1 THEN '' END, '{first}') AS BIGINT)"
+        ts = f"greatest({self.ts}, {bound})"
+        return replace(self, ts=ts, columns=(*self.columns[:-1], f"timestamp_micros({ts} DIV {width}L)"))
 
     def until(self, last: int, named: str) -> Shape:
         """The same, where rows after a tick are refused.
@@ -76,9 +84,10 @@ class RawStream:
     def frame(self) -> DataFrame:
         """The raw frame."""
         shape = self.shape([f"g{i}" for i in range(len(self.names))])
+        given = self.given if shape.beat is None else self.given.filter(f"NOT coalesce({shape.beat}, false)")
         made = [f"{text} AS c{i}" for i, text in enumerate(shape.columns)]
         made += [f"{shape.ts} AS ts", f"{shape.te} AS te", "o0", "o1", "o2"]
-        return self.given.selectExpr(*made, f"{shape.bad} AS bad", f"{shape.raw} AS raw")
+        return given.selectExpr(*made, f"{shape.bad} AS bad", f"{shape.raw} AS raw")
 
     def shape(self, columns: Sequence[str]) -> Shape:
         """The texts, where the given columns have these names."""
@@ -109,11 +118,26 @@ class RawStream:
         if CORRUPT in names:
             unfit.insert(0, f"WHEN {names[CORRUPT]} IS NOT NULL THEN {self._corrupt(names, values)}")
             raw = f"coalesce({names[CORRUPT]}, {raw})"
+        timely = bad
         if unfit:
             bad = f"CASE {' '.join(unfit)} ELSE {bad} END"
         if REASON in names:
             bad = f"coalesce({names[REASON]}, {bad})"
-        return Shape(tuple(chosen), ts, te, bad, raw, shown)
+        beat = self._beat(names, values)
+        if beat is not None:
+            bad = f"CASE WHEN {beat} THEN {timely} ELSE {bad} END"
+        return Shape(tuple(chosen), ts, te, bad, raw, shown, beat)
+
+    def _beat(self, names: Mapping[str, str], values: Mapping[str, str]) -> str | None:
+        """Whether a row only tells the time, which it must have."""
+        definition = self.definition
+        if definition.beats is None:
+            return None
+        if definition.beats:
+            return values.get(definition.beats)
+        empty = [f"{names[c.name]} IS NULL" for c in definition.payload if c.name in names]
+        readable = [f"{names[name]} IS NULL" for name in (CORRUPT, REASON) if name in names]
+        return " AND ".join([*empty, *readable, f"{values[str(definition.time_column)]} IS NOT NULL"])
 
     def _beyond(self, ts: str, shown: str) -> str:
         """When a time is later than the definition allows; what the clock has to say about live rows is said epoch by epoch."""
@@ -203,6 +227,8 @@ def shaped(
     types = {c.name: ddl(c.type) for c in definition.columns if c.name in found}
     types |= {name: "STRING" for name in types if found[name] == "string"}
     types |= {name: "STRING" for name in (CORRUPT, REASON) if name in found}
+    if definition.stamped and ARRIVAL in found:
+        types[ARRIVAL] = "TIMESTAMP"
     made = [quote(name) for name in types]
     order = [f"CAST({o0} AS STRING) AS o0", f"CAST({o1} AS BIGINT) AS o1", f"CAST({o2} AS BIGINT) AS o2"]
     given = frame.selectExpr(*(f"{text} AS g{i}" for i, text in enumerate(made)), *order)

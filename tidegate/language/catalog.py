@@ -65,7 +65,8 @@ class StreamDefinition:
     or an integer) or, with `valid`, two columns for ts and te. A table has neither: its rows are valid from the beginning.
     `slack` (ticks) bounds the disorder, `idle` (microseconds of wall time without rows) moves the watermark of a
     silent source. `ahead` (microseconds) bounds how far past the clock a time may be, `latest` (a tick) which one is the last that is
-    used; a source that `stops` fails at the first row that it may not use. `entered` (microseconds since 1970) is when the definition was made: recorded rows without a time of their own get
+    used. Where `behind` is said, the source promises by the clock: no row before so many microseconds ago will come. `beats` is the column that
+    marks heartbeats (rows that only have a time), or "" where rows without values are heartbeats. A source that `stops` fails at the first row that it may not use. `entered` (microseconds since 1970) is when the definition was made: recorded rows without a time of their own get
     theirs from then on, one after the other, so that every reading gives them the same. `batch` names the column that orders the rows of one instant into batches; `width` is how many ticks an
     instant has in the query that reads the stream.
     """
@@ -80,6 +81,8 @@ class StreamDefinition:
     idle: int | None = None
     ahead: int | None = None
     latest: int | None = None
+    behind: int | None = None
+    beats: str | None = None
     stops: bool = False
     batch: str | None = None
     width: int = 1
@@ -114,12 +117,22 @@ class StreamDefinition:
             return None
         return self.ordered_by or (self.valid[0] if self.valid else ARRIVAL)
 
+    @property
+    def stamped(self) -> bool:
+        """Whether rows get their time on arrival."""
+        return self.time_column == ARRIVAL
+
+    @property
+    def by_clock(self) -> int | None:
+        """How many microseconds behind the clock the stream's promise is; None: it promises by its rows."""
+        return 0 if self.behind is None and self.stamped else self.behind
+
     def last_tick(self, clock: int, live: bool) -> int | None:
         """The last tick of a row that may be used at a time of the clock (microseconds); None: any.
 
         Recorded rows may have been made up, so they are compared with the clock only where that is asked for.
         """
-        clocked = self.time_type == TIMESTAMP and self.time_column != ARRIVAL
+        clocked = self.time_type == TIMESTAMP and not self.stamped
         ahead = DAY if self.ahead is None and live else self.ahead
         bounds = [self.latest] if self.latest is not None else []
         bounds += [clock + ahead] if clocked and ahead is not None else []

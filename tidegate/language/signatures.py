@@ -88,6 +88,8 @@ class Option:
 
 STREAM_OPTIONS = (
     Option("slack", "duration", "how much later than newer rows a row may come"),
+    Option("watermark", meaning="'clock', or 'clock - 5 seconds': the stream promises by the clock, not by its newest row"),
+    Option("heartbeats", meaning="the BOOLEAN column that marks rows that only tell the time; 'empty rows': those without values"),
     Option("idle", "duration", "after how long a silence the stream holds others back no more"),
     Option(
         "ahead", "duration", "how far past the clock a TIMESTAMP may order a row; live '1 day' by default, recorded no bound",

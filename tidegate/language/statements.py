@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from sqlglot import exp
 
@@ -28,7 +28,7 @@ from tidegate.policy import Policy
 from tidegate.redaction import learn
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.typing import type_from_sql
-from tidegate.types import TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
+from tidegate.types import BOOLEAN, TIMESTAMP, TIMESTAMP_NTZ, Field, Schema
 
 
 def define(statement: exp.Expression, catalog: Catalog, text: str, ask: Ask | None = None) -> Catalog:
@@ -109,20 +109,55 @@ def _with_times(
 ) -> StreamDefinition:
     """The definition with what its options say about time."""
     timestamps = definition.time_type == TIMESTAMP
-    readers: dict[str, Callable[[str], int]] = {
+    readers: dict[str, Callable[[str], int | str]] = {
         "slack": lambda text: parse_period(text, timestamps),
         "idle": lambda text: parse_period(text, True),
         "ahead": lambda text: _ahead(text, definition),
         "latest": lambda text: _latest(text, timestamps),
+        "watermark": lambda text: _behind(text, own, definition),
+        "heartbeats": lambda text: _beats(text, definition),
     }
-    found = {}
+    fields = {"watermark": "behind", "heartbeats": "beats"}
+    found: dict[str, Any] = {}
     for option, read in readers.items():
         if option in own:
             try:
-                found[option] = read(own[option])
+                found[fields.get(option, option)] = read(own[option])
             except Diagnostic as diagnostic:
                 raise diagnostic.at(places[option]) from None
-    return replace(definition, **found)  # type: ignore[arg-type]
+    return replace(definition, **found)
+
+
+def _behind(text: str, own: Mapping[str, str], definition: StreamDefinition) -> int:
+    """How far behind the clock a promise is."""
+    clock, minus, period = (part.strip() for part in text.partition("-"))
+    if clock.lower() != "clock" or bool(minus) != bool(period):
+        raise Diagnostic(
+            "INVALID_OPTION", f"'{text}' is no promise", help="say 'clock', or 'clock - 5 seconds'"
+        )
+    if definition.time_type != TIMESTAMP:
+        raise Diagnostic("TIME_DOMAIN", "no clock tells which integer a stream has reached")
+    if "slack" in own:
+        raise Diagnostic(
+            "INVALID_OPTION",
+            "a stream promises by its newest row less the slack, or by the clock",
+            help="say one of slack and watermark",
+        )
+    return parse_period(period, True) if period else 0
+
+
+def _beats(text: str, definition: StreamDefinition) -> str:
+    """The column that marks heartbeats; empty: rows without values are."""
+    if text.lower() == "empty rows":
+        return ""
+    flags = [c.name for c in definition.payload if c.type == BOOLEAN]
+    if text.lower() not in map(str.lower, flags):
+        raise Diagnostic(
+            "INVALID_OPTION",
+            f"'{text}' is no BOOLEAN column of '{definition.name}'",
+            help=did_you_mean(text, [*flags, "empty rows"], "choices"),
+        )
+    return next(f for f in flags if f.lower() == text.lower())
 
 
 def _ahead(text: str, definition: StreamDefinition) -> int:

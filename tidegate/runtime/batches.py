@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from tidegate.connectors.sources import RawStream, Shape
 from tidegate.exchange.lanes import Feed, Lane, Slots
+from tidegate.runtime.jobs import told
+from tidegate.runtime.promises import Seen
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,17 @@ class Batch:
             name, self.tags[name], shape.columns, tuple(lanes), shape.ts, shape.te, shape.bad, shape.raw
         )
 
+    def look(self, names: Sequence[str]) -> dict[str, Seen]:
+        """What the rows of some streams are, told by Spark before anything is done with them."""
+        with told():
+            found = self.frame.agg(*self.observed(names)).first()
+        return self.seen({} if found is None else found.asDict(), names)
+
+    def seen(self, found: Mapping[str, Any], names: Sequence[str]) -> dict[str, Seen]:
+        """What was noted, by stream. Of a frame that Spark knows to be empty nothing is."""
+        tags = {n: self.tags[n] for n in names}
+        return {n: Seen(found.get(f"newest_{tag}"), found.get(f"rows_{tag}", 0)) for n, tag in tags.items()}
+
     def observed(self, names: Sequence[str]) -> list[Column]:
         """What is to be noted of some streams on the way: their newest instants, and how many rows came."""
         found = []
@@ -34,8 +48,16 @@ class Batch:
             tag, shape = self.tags[name], self.shapes[name]
             good = f"source = {tag} AND {shape.bad} IS NULL"
             found.append(F.expr(f"max(CASE WHEN {good} THEN {shape.ts} END) AS newest_{tag}"))
-            found.append(F.expr(f"count(CASE WHEN source = {tag} THEN 1 END) AS rows_{tag}"))
+            found.append(F.expr(f"count(CASE WHEN {self._is_row(name)} THEN 1 END) AS rows_{tag}"))
         return found
+
+    def wanted(self, names: Sequence[str]) -> str:
+        """Whether a row belongs to some streams, and is no heartbeat."""
+        return " OR ".join(self._is_row(name) for name in names)
+
+    def _is_row(self, name: str) -> str:
+        beat = self.shapes[name].beat
+        return f"source = {self.tags[name]}" + ("" if beat is None else f" AND NOT coalesce({beat}, false)")
 
 
 def combine(streams: Sequence[RawStream]) -> Batch:

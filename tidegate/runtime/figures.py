@@ -15,9 +15,8 @@ from tidegate.time import MAX, MIN
 
 @dataclass
 class Pace:
-    """Wall-clock figures for `status`; they never decide an answer, except when a silent source is let go."""
+    """Wall-clock figures for `status`; they never decide an answer."""
 
-    heard: dict[str, float] = field(default_factory=dict)
     epochs: list[tuple[float, float, int]] = field(default_factory=list)
     tasks: list[Message] = field(default_factory=list)
     points: dict[str, tuple[int, int] | None] = field(default_factory=dict)
@@ -61,7 +60,12 @@ class Figures:
             if MIN not in (newest, manifest.upto) and not manifest.finished
             else None,
             "sources": {
-                n: {"newest": self._instant(s.newest), "rows": s.rows, "quarantine": dict(s.refused)}
+                n: {
+                    "newest": self._instant(s.newest),
+                    "promised": None if s.promised == MIN else self._instant(s.promised),
+                    "rows": s.rows,
+                    "quarantine": dict(s.refused),
+                }
                 for n, s in manifest.sources.items()
             },
             "queries": {

@@ -1,9 +1,9 @@
 """The graph of running queries: epoch after epoch, with queries added and dropped in between.
 
-An epoch takes the rows that came and the watermark known from the rows that came **before**: [W0, W1) is decided when the
-epoch begins, so one job is enough. Rows at or after W1 wait in the state of the stages they go to; rows before W0 were
-promised not to come and go to the quarantine. The watermark is the least of all sources' (newest instant - slack); a
-source that has been silent for its idle time does not hold the others back.
+An epoch [W0, W1) takes the rows that came, and W1 is what the sources have promised with these rows (`runtime.promises`): a row that no
+slack holds back is answered by the epoch that reads it. Rows at or after W1 wait in the state of the stages they go to; rows before W0 were
+promised not to come and go to the quarantine. W1 must be known before kernels work: few rows are gathered in the driver, which then knows
+them, and works there; of many rows Spark first tells the newest, and then runs the epoch (`runtime.places`).
 
 A query that is added later starts at the watermark of that moment: what was valid before is not seen by it.
 """
@@ -40,6 +40,8 @@ from tidegate.runtime.figures import Figures, Pace
 from tidegate.runtime.jobs import Job, Physical, physical, plan_beside, source_names, told
 from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest, SourceProgress, after
 from tidegate.runtime.merging import FILES, merged
+from tidegate.runtime.places import Epochs, Place, Places
+from tidegate.runtime.promises import Promises, Seen
 from tidegate.runtime.refusals import stop_at_refused
 from tidegate.runtime.repartition import repartition
 from tidegate.runtime.results import Result
@@ -85,6 +87,17 @@ class Query:
 
 
 @dataclass(frozen=True)
+class _Done:
+    """What an epoch has come to."""
+
+    place: Place
+    upto: int
+    sources: Mapping[str, SourceProgress]
+    rows: int
+    messages: list[Message]
+
+
+@dataclass(frozen=True)
 class Joining:
     """What a query brings along when it joins a graph."""
 
@@ -109,6 +122,7 @@ class LiveGraph:
         tables: Mapping[str, Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
         retention: int | None = None,
+        epochs: Epochs = "auto",
     ) -> None:
         self.spark = spark
         self.storage = replace(storage, durable=True)
@@ -138,6 +152,8 @@ class LiveGraph:
         self._places: Mapping[str, int] | None = None
         """Who kept state in the last epoch, and in which wave."""
         self._pace = Pace()
+        self.promises = Promises(clock)
+        self.epochs = Places(epochs)
         self._publish()
 
     # The directory.
@@ -331,6 +347,11 @@ class LiveGraph:
             batch = combine(frames) if frames else None
             return self.epoch(batch, None, upto)
 
+    def promise(self, name: str, instant: int) -> None:
+        """No row of a stream before this instant will come: known from the next epoch on."""
+        with self.lock:
+            self.promises.say(name, instant * self._given(name).width)
+
     def refuse(self, files: Iterable[Refused]) -> None:
         """Files that were set aside: told with the next epoch."""
         with self.lock:
@@ -364,9 +385,8 @@ class LiveGraph:
             started = self._clock()
             repartition(self.spark, self._ready(), self.ledger, self.partitions, self._queries)
             before = self.ledger.latest
-            upto = max(before.upto, self.watermark() if upto is None else upto)
-            seen, messages = self._run(before, batch, upto)
-            sources = self._progress(before, seen)
+            done = self._run(before, batch, upto)
+            upto, messages = done.upto, done.messages
             now = self._clock()
             manifest = after(
                 before,
@@ -375,7 +395,7 @@ class LiveGraph:
                 batch=before.batch if batch_id is None else batch_id,
                 partitions=self.partitions,
                 queries={q.name: q.known for q in self._queries.values()},
-                sources=sources,
+                sources=done.sources,
                 horizon=self._horizon(before.horizon, upto),
                 layout=self._ready().layout,
                 columns=disputed((q.physical for q in self._queries.values()), self._ready().plan),
@@ -388,7 +408,8 @@ class LiveGraph:
             self._pace.tasks = messages
             synchronized = {q.name: q.plan for q in self._queries.values() if q.synchronized}
             self._pace.pass_points(synchronized, self._instant(before.upto), self._instant(upto))
-            self._pace.epochs = [*self._pace.epochs[-99:], (started, now, sum(s[1] for s in seen.values()))]
+            self._pace.epochs = [*self._pace.epochs[-99:], (started, now, done.rows)]
+            self.epochs.learn(done.place, done.rows, now - started)
             self._publish()
             self.deliver()
             self._tidy()
@@ -407,31 +428,8 @@ class LiveGraph:
             self.ledger.forget_before(horizon)
         self.ledger.tidy(lambda epoch, files: merged(self.storage, epoch, files, horizon, self.files_limit))
 
-    def watermark(self) -> int:
-        """What all sources have promised: no row before this instant will come."""
-        known = self.ledger.latest.sources
-        names = self.streams()
-        if not names:
-            return MIN
-        now = self._clock()
-        reached: list[int] = []
-        silent: list[int] = []
-        for name in names:
-            definition = self.definitions[name]
-            newest = known[name].newest if name in known else MIN
-            heard = self._pace.heard.setdefault(name, now)
-            if definition.idle is not None and (now - heard) * 1e6 >= definition.idle:
-                silent.append(newest)
-            else:
-                reached.append(add(newest, -definition.slack))
-        # If every source is silent, all that was said is final. Epochs end with instants, whatever batches they have.
-        if reached:
-            return min(reached) // self.width * self.width if min(reached) != MIN else MIN
-        return add(max(silent) // self.width * self.width, self.width) if max(silent) != MIN else MIN
-
-    def _run(
-        self, before: Manifest, batch: Batch | None, upto: int
-    ) -> tuple[dict[str, tuple[int | None, int]], list[Message]]:
+    def _run(self, before: Manifest, batch: Batch | None, upto: int | None) -> _Done:
+        """The epoch up to `upto`, or (None) to what the sources promise with its rows."""
         graph = self._ready()
         job = Job(
             self.spark,
@@ -440,34 +438,39 @@ class LiveGraph:
             self.storage,
             before.epoch + 1,
             before.upto,
-            upto,
             before.logs,
-            keep_state=upto != MAX,
             renew=self._renews(before),
         )
-        frames: list[DataFrame] = []
-        observed: Observation | None = None
         names = [n for n in self.streams() if batch is not None and n in batch.tags]
+        frames, observed = self._tables(job, before), Observation()
+        seen: dict[str, Seen] | None = {}
         if batch is not None and names:
             batch = self._bounded(batch, names)
-            observed = Observation()
-            frame = batch.frame.observe(observed, *batch.observed(names))
-            # The heartbeat, and streams that no query reads any more, end here.
-            frame = frame.filter(f"source IN ({', '.join(str(batch.tags[n]) for n in names)})")
+            known = graph.runs_anywhere and self.epochs.small
+            seen = None if known else batch.look(names)
+            frame = batch.frame.observe(observed, *batch.observed(names)) if known else batch.frame
+            # Heartbeats, and streams that no query reads any more, end here.
+            frame = frame.filter(batch.wanted(names))
             feeds = [batch.feed(n, graph.lanes_from(n)) for n in names]
             frames.append(job.enter(frame, feeds, None if before.upto == MIN else before.upto))
-        frames += self._tables(job, before)
-        messages = job.run(frames)
+        expected = self.epochs.expected if seen is None else sum(s.rows for s in seen.values())
+        place = self.epochs.choose(expected or 0, graph.runs_anywhere)
+        rows = job.gathered(frames) if place == "driver" else None
+        if seen is None:
+            assert batch is not None
+            seen = batch.seen(observed.get, names) if place == "driver" else batch.look(names)
+        streams = {n: self.definitions[n] for n in self.streams()}
+        sources = self.promises.progress(streams, before.sources, seen, self.wall())
+        if upto is None:
+            upto = self.promises.watermark(streams, sources, self.width)
+        upto = max(before.upto, upto)
+        messages = job.run_here(rows, upto) if place == "driver" else job.run(frames, upto)
         if self._aside:
             messages.append(
                 quarantined(self.storage, before.epoch + 1, (before.upto, upto), "files", self._aside)
             )
         stop_at_refused(self.spark, self.definitions, messages)
-        found = observed.get if observed is not None else {}
-        tags = batch.tags if batch is not None else {}
-        # Of a frame that Spark knows to be empty nothing is observed.
-        seen = {n: (found.get(f"newest_{tags[n]}"), found.get(f"rows_{tags[n]}", 0)) for n in names}
-        return seen, messages
+        return _Done(place, upto, sources, sum(s.rows for s in seen.values()), messages)
 
     def _bounded(self, batch: Batch, names: Sequence[str]) -> Batch:
         """The batch without rows that are far ahead of the clock: one of them would make all that follow late."""
@@ -477,6 +480,8 @@ class LiveGraph:
             last = definition.last_tick(now, live=True)
             if last is not None:
                 shapes[name] = shapes[name].until(last, str(definition.time_column))
+            if definition.stamped and self.ledger.latest.upto != MIN:
+                shapes[name] = shapes[name].since(self.ledger.latest.upto, definition.width)
         return replace(batch, shapes=shapes)
 
     def _tables(self, job: Job, before: Manifest) -> list[DataFrame]:
@@ -494,18 +499,6 @@ class LiveGraph:
         single = self._ready().lanes_from(None, fresh)
         return [*frames, job.one_row(single)] if single else frames
 
-    def _progress(
-        self, before: Manifest, seen: Mapping[str, tuple[int | None, int]]
-    ) -> dict[str, SourceProgress]:
-        sources = dict(before.sources)
-        for name, (newest, rows) in seen.items():
-            known = sources.get(name, SourceProgress())
-            if rows:
-                self._pace.heard[name] = self._clock()
-            top = known.newest if newest is None else max(known.newest, newest)
-            sources[name] = replace(known, newest=top, rows=known.rows + rows)
-        return sources
-
     def _renews(self, before: Manifest) -> bool:
         """Whether somebody who keeps state has left its wave: then logs begin anew, without what nobody runs any more."""
         ready = self._ready()
@@ -521,8 +514,8 @@ class LiveGraph:
                 help=did_you_mean(name, list(self.definitions), "streams"),
             )
         definition = self.definitions[name]
-        entered = time.time_ns() // 1_000
-        return replace(definition, source=replace(definition.source, function="memory"), entered=entered)
+        handed = replace(definition.source, function="memory")
+        return replace(definition, source=handed, entered=self.wall())
 
     # Sinks.
 

@@ -1,4 +1,8 @@
-"""One epoch as one Spark job: rows of the sources through all waves, messages back to the driver."""
+"""One epoch: rows of the sources through all waves, messages back to the driver.
+
+It runs as one Spark job, or, where that costs less, in the driver's own process: Spark then reads the sources, and the same tasks are
+called for one partition after the other. Both leave the same files, so either may follow the other.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,11 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -37,8 +44,9 @@ from tidegate.physical.planning import plan_query
 from tidegate.runtime.faults import reach
 from tidegate.spark.context import on_one_machine
 from tidegate.storage import BLOCKS, Storage
+from tidegate.time import MAX
 from tidegate.worker.columnar import Reading
-from tidegate.worker.tasks import Epoch, PackedPlan, ReadTask, WaveTask, WorkerPlan, pack
+from tidegate.worker.tasks import Epoch, PackedPlan, ReadTask, WaveTask, WorkerPlan, pack, run_wave
 
 MESSAGES = "meta STRING"
 
@@ -57,6 +65,13 @@ class Physical:
     @property
     def waves(self) -> int:
         return len(self.boundaries)
+
+    @cached_property
+    def runs_anywhere(self) -> bool:
+        """Whether the driver's process will do: between waves nothing is asked of Spark, and the user's code, which may end
+        its process, is not called."""
+        called = any(getattr(o.kernel, "functions", None) for o in self.plan.operators.values())
+        return not called and all(lane.block for lane in self.lanes if lane.born > 0)
 
     @property
     def layout(self) -> str:
@@ -131,9 +146,7 @@ class Job:
     storage: Storage
     number: int
     since: int
-    upto: int
     logs: Mapping[str, Log]
-    keep_state: bool = True
     hold: bool = True
     renew: bool = False
 
@@ -151,44 +164,61 @@ class Job:
         given = len(origin.scan.schema) - origin.scan.arrival
         return Feed(name, 0, tuple(f"c{i}" for i in range(given)), tuple(lanes))
 
-    def run(self, frames: Sequence[DataFrame], reading: Reading | None = None) -> list[Message]:
+    def run(self, frames: Sequence[DataFrame], upto: int, reading: Reading | None = None) -> list[Message]:
         """Run the epoch on the union of the frames and what is read as columns; the messages of all tasks."""
         if not self.physical.lanes:
             return []
         first = self.physical.boundaries[0]
         if reading is not None and reading.splits:
-            if not frames and not self.logs and self.physical.waves == 1 and self._stays(first):
-                task = WaveTask(self._epoch(1), reading)
+            if not frames and not self.logs and self.physical.waves == 1 and self._stays(first, upto):
+                task = WaveTask(self._epoch(1, upto), reading)
                 return self._collected(self._splits(reading).mapInArrow(task, MESSAGES))
-        frames = [*frames, *self._read(reading, first)]
+        frames = [*frames, *self._read(reading, first, upto)]
         # Spark plans no task for rows that it knows to be empty; where there is state, time must pass all the same.
         if self.logs or not frames:
             frames = [*frames, tick(self.spark, first, self.partitions)]
-        frame, *others = frames
-        for other in others:
-            frame = frame.unionAll(other)
+        frame = _union(frames)
         for boundary in self.physical.boundaries:
             later = boundary.wave < self.physical.waves
             if boundary.wave > 1:
                 frame = hand_over(frame, boundary, self.partitions)
-                for other in self._read(reading, boundary):
+                for other in self._read(reading, boundary, upto):
                     frame = frame.unionAll(other)
-            if not self._stays(boundary):
+            if not self._stays(boundary, upto):
                 frame = frame.repartitionById(self.partitions, F.col("p"))
             if not any(lane.wave > boundary.wave for lane in boundary.lanes):
                 frame = frame.drop("p")
             schema = self.physical.boundaries[boundary.wave].ddl if later else MESSAGES
-            frame = frame.mapInArrow(WaveTask(self._epoch(boundary.wave)), schema)
+            frame = frame.mapInArrow(WaveTask(self._epoch(boundary.wave, upto)), schema)
         return self._collected(frame)
 
-    def _read(self, reading: Reading | None, boundary: Boundary) -> list[DataFrame]:
+    def gathered(self, frames: Sequence[DataFrame]) -> pa.Table | None:
+        """The rows of the frames, read into this process."""
+        if not frames or not self.physical.lanes:
+            return None
+        with told():
+            return _union(frames).toArrow()
+
+    def run_here(self, rows: pa.Table | None, upto: int) -> list[Message]:
+        """Run the epoch in this process; the messages of what would have been tasks."""
+        reach("before state")
+        for boundary in self.physical.boundaries:
+            epoch = replace(self._epoch(boundary.wave, upto), files=None)
+            parts = _by_partition(rows, self.partitions)
+            found = [b for p, part in enumerate(parts) for b in run_wave(epoch, p, part)]
+            rows = pa.Table.from_batches(found) if found else None
+        reach("after state")
+        return delivered([] if rows is None else rows.column("meta").to_pylist())
+
+    def _read(self, reading: Reading | None, boundary: Boundary, upto: int) -> list[DataFrame]:
         """Rows read as columns for the stages of a wave: they need not pass through the waves before it."""
         if reading is None:
             return []
         mine = reading.feeding({lane.number for lane in boundary.arriving()})
         if not mine.splits:
             return []
-        return [self._splits(mine).mapInArrow(ReadTask(self._epoch(boundary.wave), mine), boundary.ddl)]
+        task = ReadTask(self._epoch(boundary.wave, upto), mine)
+        return [self._splits(mine).mapInArrow(task, boundary.ddl)]
 
     def _splits(self, reading: Reading) -> DataFrame:
         return self.spark.range(0, len(reading.splits), 1, len(reading.splits))
@@ -203,20 +233,20 @@ class Job:
         reach("after state")
         return messages
 
-    def _stays(self, boundary: Boundary) -> bool:
+    def _stays(self, boundary: Boundary, upto: int) -> bool:
         """Whether rows can be worked on where they are read: no stage cares, and nothing is kept."""
-        return not self.keep_state and not self.hold and all(x.input.key is None for x in boundary.lanes)
+        return upto == MAX and not self.hold and all(x.input.key is None for x in boundary.lanes)
 
-    def _epoch(self, wave: int) -> Epoch:
+    def _epoch(self, wave: int, upto: int) -> Epoch:
         return Epoch(
             self.physical.packed,
             wave,
             self.number,
             self.since,
-            self.upto,
+            upto,
             self.storage,
             self.logs,
-            self.keep_state,
+            upto != MAX,
             self.hold,
             self.partitions,
             self._files(),
@@ -229,10 +259,30 @@ class Job:
         return self.storage.below(BLOCKS) if together else None
 
 
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    return reduce(DataFrame.unionAll, frames)
+
+
+def _by_partition(rows: pa.Table | None, partitions: int) -> list[list[pa.RecordBatch]]:
+    """The rows of a union by the partition they go to."""
+    if rows is None:
+        return [[] for _ in range(partitions)]
+    if partitions == 1:
+        return [rows.to_batches()]
+    places = rows.column("p")
+    return [rows.filter(pc.equal(places, p)).to_batches() for p in range(partitions)]
+
+
 def collected(frame: DataFrame) -> list[Message]:
-    """The messages of all tasks; what one of them failed with is raised here."""
+    """The messages of all tasks."""
     with told():
-        messages = [decode(row[0]) for row in frame.collect()]
+        texts = [row[0] for row in frame.collect()]
+    return delivered(texts)
+
+
+def delivered(texts: Sequence[str]) -> list[Message]:
+    """Messages as values; what a task failed with is raised here."""
+    messages = [decode(text) for text in texts]
     for message in messages:
         if isinstance(message, Failed):
             raise message.diagnostic()

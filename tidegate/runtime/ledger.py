@@ -30,7 +30,7 @@ from tidegate.storage import BLOCKS, Storage, seal_of
 from tidegate.time import MAX, MIN
 from tidegate.worker.result_files import QUARANTINE, Section, is_refused, read_directory
 
-FORMAT = 4
+FORMAT = 5
 
 INDEX = "index/results.json"
 
@@ -62,10 +62,11 @@ class KnownQuery:
 
 @dataclass(frozen=True)
 class SourceProgress:
-    """How far a source has come: its newest instant, and what was refused."""
+    """How far a source has come: its newest instant, what it has promised (no row before it will come), and what was refused."""
 
     newest: int = MIN
     rows: int = 0
+    promised: int = MIN
     refused: Mapping[str, int] = field(default_factory=dict)
 
 

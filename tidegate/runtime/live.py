@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidegate.algebra.operators import Node
-from tidegate.connectors.memory import arrow_rows
+from tidegate.connectors.memory import arrow_rows, stamped_rows
 from tidegate.connectors.registry import SOURCES
 from tidegate.connectors.sinks import Sink
 from tidegate.connectors.sources import RawStream, read_live
@@ -258,9 +258,14 @@ class LiveRun:
             )
         self._publish(name, self._encoded(definition, rows))
 
+    def promise(self, name: str, instant: int) -> None:
+        """No row of a stream before this instant will come."""
+        self.graph.promise(name, instant)
+
     def _encoded(self, definition: StreamDefinition, rows: Any) -> bytes:
         sink = pa.BufferOutputStream()
-        pq.write_table(arrow_rows(definition, rows), sink)
+        table = arrow_rows(definition, rows)
+        pq.write_table(stamped_rows(table, self.graph.wall()) if definition.stamped else table, sink)
         return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
     def _publish(self, name: str, rows: bytes) -> None:

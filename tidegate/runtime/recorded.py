@@ -77,9 +77,7 @@ class Recording:
             ledger.storage,
             before.epoch + 1,
             before.upto,
-            upto,
             before.logs,
-            keep_state=upto != MAX,
             hold=False,
         )
         frames = []
@@ -93,7 +91,7 @@ class Recording:
         single = self.physical.lanes_from(None)
         if single and first:
             frames.append(job.one_row(single))
-        messages = job.run(frames, reading(columns, before.upto, upto, cores(self.spark)))
+        messages = job.run(frames, upto, reading(columns, before.upto, upto, cores(self.spark)))
         stop_at_refused(self.spark, self.definitions, messages)
         manifest = after(before, messages, upto=upto, partitions=partitions)
         if upto == MAX:

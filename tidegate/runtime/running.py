@@ -139,6 +139,13 @@ class Running:
             if name in run.graph.definitions:
                 run.push(name, rows)
 
+    def promise(self, name: str, instant: int | datetime) -> None:
+        """Tell every graph that reads a stream that no row of it before this instant will come."""
+        ticks = to_ticks(instant) if isinstance(instant, datetime) else instant
+        for run in self._runs.values():
+            if name in run.graph.definitions:
+                run.promise(name, ticks)
+
     def stop(self, run: LiveRun, name: str) -> None:
         """Stop a query; with the last one its graph stops. It ends for good when its graph goes on without it."""
         with self._lock:

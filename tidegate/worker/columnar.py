@@ -104,7 +104,7 @@ def columnar(definition: StreamDefinition, lanes: Sequence[Lane]) -> Columnar | 
     """The stream's files, if they can be read as columns for these lanes."""
     if definition.source.function != "parquet" or definition.source.options or not lanes:
         return None
-    if any(_origin(x).by_arrival for x in lanes):
+    if definition.beats is not None or any(_origin(x).by_arrival for x in lanes):
         return None
     name, types = definition.time_column, {c.name: c.type for c in definition.columns}
     if definition.table or definition.valid is not None or definition.width != 1 or name not in types:

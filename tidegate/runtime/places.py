@@ -1,0 +1,90 @@
+"""Where an epoch runs: as a Spark job, or in the driver's own process, whichever has cost less for as many rows.
+
+A job has a price that does not depend on its rows (planning, scheduling, workers), and uses every core; the driver's process has
+hardly any, and one core. Either may follow the other, because both leave the same files; but each remembers state of its own, so
+changing the place costs a restore, and is done for a gain that is worth it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Literal
+
+Place = Literal["spark", "driver"]
+Epochs = Literal["spark", "driver", "auto"]
+EPOCHS: tuple[Epochs, ...] = ("auto", "driver", "spark")
+
+FEW = 50_000
+"""After an epoch of no more rows than this, the next one is expected to be small, and read at once."""
+
+MOST = 1_000_000
+"""More rows than this are not gathered in the driver, whatever it costs."""
+
+GAIN = 0.75
+"""The place changes where it is expected to cost no more than this part of the other."""
+
+
+@dataclass
+class Cost:
+    """Seconds of an epoch: a price, and so much for each row. Both are learnt from the last epochs, and assumed before."""
+
+    price: float
+    per_row: float
+    known: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=20))
+
+    def learn(self, rows: int, seconds: float) -> None:
+        self.known.append((rows, seconds))
+
+    def of(self, rows: int) -> float:
+        """The expected seconds: of the recent epochs as they were, moved to this number of rows.
+
+        >>> cost = Cost(0.1, 0.0)
+        >>> cost.of(1000)
+        0.1
+        >>> for seconds in (0.3, 9.0, 0.3):
+        ...     cost.learn(1000, seconds)
+        >>> cost.of(1000)
+        0.3
+        """
+        if not self.known:
+            return self.price + self.per_row * rows
+        moved = sorted(seconds + self.per_row * (rows - came) for came, seconds in self.known)
+        return max(moved[len(moved) // 2], self.price / 2)
+
+
+@dataclass
+class Places:
+    """The choice, epoch after epoch."""
+
+    asked: Epochs = "auto"
+    costs: dict[Place, Cost] = field(
+        default_factory=lambda: {"spark": Cost(0.25, 1.5e-6), "driver": Cost(0.06, 3e-6)}
+    )
+    last: Place | None = None
+    expected: int | None = None
+    """How many rows the next epoch may have; None: nothing is known."""
+
+    def choose(self, rows: int, possible: bool) -> Place:
+        """Where an epoch of so many rows runs; `possible`: whether the driver's process will do."""
+        if not possible or self.asked == "spark":
+            return "spark"
+        if self.asked == "driver":
+            return "driver"
+        if rows > MOST:
+            return "spark"
+        costs = {place: cost.of(rows) for place, cost in self.costs.items()}
+        if self.last is not None:
+            costs[self.last] *= GAIN
+        return min(costs, key=lambda place: costs[place])
+
+    @property
+    def small(self) -> bool:
+        """Whether the next epoch is expected to have few rows."""
+        return self.expected is not None and self.expected <= FEW
+
+    def learn(self, place: Place, rows: int, seconds: float) -> None:
+        # The first epoch of a place starts processes, loads code and restores state.
+        if place == self.last:
+            self.costs[place].learn(rows, seconds)
+        self.last, self.expected = place, rows
