@@ -42,8 +42,10 @@ from tidegate.physical.identity import identity_of, plan_identity
 from tidegate.policy import OPEN, Policy
 from tidegate.redaction import masked
 from tidegate.runtime.engine import Engine
+from tidegate.runtime.places import Epochs
 from tidegate.runtime.results import Result
 from tidegate.runtime.running import Asked, LiveQuery, Running
+from tidegate.runtime.settings import Settings
 from tidegate.runtime.snapshots import instant_of, running_in, tables_in, without_order
 from tidegate.runtime.verification import Verification, verify
 from tidegate.scalars.combining import check_combine
@@ -77,7 +79,7 @@ def connect(
     return Session(spark, master, state, partitions, verbose, policy)
 
 
-class Session(OwnConnectors):
+class Session(OwnConnectors, Settings):
     """Streams, views and functions by name, and queries over them."""
 
     def __init__(
@@ -93,12 +95,6 @@ class Session(OwnConnectors):
         self.data: dict[str, Any] = {}
         self._given, self._master, self._state = spark, master, state
         self._partitions, self._verbose = partitions, verbose
-        self.live = False
-        """Whether `sql` starts every query as a live one, files included."""
-        self.epoch: float | None = None
-        """Seconds from one epoch to the next, for queries that `sql` starts; None: as those that run already, or one."""
-        self.retention: int | None = None
-        """How long live answers are kept, in ticks; None: for ever."""
         self._asked = 0
         self.running = Running(lambda: self.engine, partitions)
 
@@ -230,7 +226,7 @@ class Session(OwnConnectors):
                     raise diagnostic.locate(text) from None
                 return self.bound_query(statement.args["query"], text).into(sink, progress)
             case syntax.SetOption():
-                self._set(statement, text)
+                self.set_option(statement, text)
                 return None
             case syntax.ShowDefinitions():
                 return self._show(str(statement.args.get("kind")))
@@ -284,22 +280,6 @@ class Session(OwnConnectors):
     @cached_property
     def _ask(self) -> Any:
         return ask_spark(lambda: self.spark, self.catalog.policy)
-
-    def _set(self, statement: syntax.SetOption, text: str) -> None:
-        """`SET epoch = 0.5` (seconds), `SET retention = '1 day'` (or a number of ticks)."""
-        name, value = statement.this.name.lower(), statement.args["value"]
-        try:
-            if name == "epoch" and isinstance(value, exp.Literal) and not value.is_string:
-                self.epoch = float(value.this)
-            elif name == "retention" and isinstance(value, exp.Literal):
-                self.retention = parse_period(value.this, timestamps=True)
-            elif name in ("epoch", "retention"):
-                raise Diagnostic("WRONG_ARGUMENTS", f"this is not a value of '{name}'").at(span_of(statement))
-            else:
-                options = did_you_mean(name, ["epoch", "retention"], "options")
-                raise Diagnostic("UNKNOWN_OPTION", f"there is no option '{name}'", help=options)
-        except Diagnostic as diagnostic:
-            raise diagnostic.at(span_of(statement.this)).locate(text) from None
 
     def _show(self, kind: str) -> list[str]:
         definitions = self.catalog.definitions.values()
@@ -487,8 +467,10 @@ class Query:
         retention: int | None = None,
         sink: Sink | None = None,
         begin: bool = True,
+        epochs: Epochs | None = None,
     ) -> LiveQuery:
         """Run over live data: an epoch every `epoch` seconds (1). Answers older than `retention` ticks may be dropped.
+        `epochs` says where they run: as Spark jobs, in the driver's process, or (auto) wherever they cost less.
 
         Queries over the same kind of time run in one graph: the first one decides both, and a later one that asks for others is
         refused. On the same state directory, a query of the same name goes on where it stopped. With `begin` False, the
@@ -500,7 +482,7 @@ class Query:
             name or self.stable_name(sink), self.bound.text, self.bound.plan, self.plan, self.bound.domain, self.bound.batches,
             self.definitions, self.functions, self.data, self.key, () if sink is None else (sink,),
             self.session.epoch if epoch is None else epoch,
-            self.session.retention if retention is None else retention,
+            self.session.retention if retention is None else retention, epochs or self.session.epochs,
         )  # fmt: skip
         with self._located():
             return self.session.start(asked, begin)
@@ -508,7 +490,8 @@ class Query:
     def into(self, sink: SourceCall, progress: Progress | None = None) -> Any:
         """Write the changes of the answer to a sink: at once over recorded data, epoch by epoch over live data."""
         self._check("sink", sink)
-        target = open_sink(sink)
+        with self._located():
+            target = open_sink(sink, complete=self.bound.output == "COMPLETE")
         if self.is_live:
             return self.start(sink=target)
         owner = uuid.uuid4().hex

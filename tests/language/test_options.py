@@ -12,8 +12,9 @@ def test_options_hold_for_the_session() -> None:
     session = connect()
     session.sql("SET epoch = 0.25; SET retention = '2 seconds'")
     assert (session.epoch, session.retention) == (0.25, 2_000_000)
-    session.sql("SET retention = 40")
-    assert session.retention == 40
+    session.sql("SET retention = 40; SET epochs = 'driver'")
+    assert (session.retention, session.epochs) == (40, "driver")
+    assert connect().epochs == "auto"
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,7 @@ def test_options_hold_for_the_session() -> None:
     [
         ("SET retenton = 5", "UNKNOWN_OPTION", 5),
         ("SET epoch = 'soon'", "WRONG_ARGUMENTS", 5),
+        ("SET epochs = 'elsewhere'", "WRONG_ARGUMENTS", 5),
         ("SET retention = 'a while'", "INVALID_PERIOD", 5),
     ],
 )

@@ -131,7 +131,9 @@ def test_heartbeats_tell_the_time_and_are_no_rows(
 ) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
-    (folder / "a.csv").write_text(f"v,alive,t\n1,false,2024-01-01T00:00:00Z\n2,,2024-01-01T00:00:01Z\n{beat}\n")
+    (folder / "a.csv").write_text(
+        f"v,alive,t\n1,false,2024-01-01T00:00:00Z\n2,,2024-01-01T00:00:01Z\n{beat}\n"
+    )
     create = (
         f"CREATE STREAM S(v INT NOT NULL, alive BOOLEAN, t TIMESTAMP) SOURCE csv('{folder}') "
         f"ORDERED BY t WITH (heartbeats = '{option}')"

@@ -24,7 +24,10 @@ NOTHING: dict[str, SourceProgress] = {}
 
 
 def upto(
-    streams: dict[str, StreamDefinition], seen: dict[str, Seen], promises: Promises | None = None, wall: int = 0
+    streams: dict[str, StreamDefinition],
+    seen: dict[str, Seen],
+    promises: Promises | None = None,
+    wall: int = 0,
 ) -> int:
     promises = promises or Promises(lambda: 0.0)
     sources = promises.progress(streams, NOTHING, seen, wall)

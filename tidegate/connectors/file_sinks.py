@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -14,18 +15,11 @@ from pyspark.sql import DataFrame
 
 from tidegate.connectors.csv_files import TEXT_FORM
 from tidegate.connectors.files import FORMATS
-from tidegate.connectors.protocol import Sink
+from tidegate.connectors.protocol import ANSWER, Sink, form_of
 from tidegate.language.signatures import Option, Signature
 
 DIRECTORY = Option("directory", meaning="where to write; it must not hold an answer already")
 OWNER = "_owner"
-
-ANSWER = Option(
-    "answer",
-    "choice",
-    "what an epoch holds: its changes (the default), or the whole answer at its end",
-    ("changes", "complete"),
-)
 
 
 def _compression(*codecs: str) -> Option:
@@ -36,7 +30,8 @@ def _compression(*codecs: str) -> Option:
 class FileSink:
     """A directory with one sub-directory `epoch=N` per epoch, which appears by one rename.
 
-    Readers see whole epochs only: Spark ignores names that begin with an underscore.
+    Readers see whole epochs only: Spark ignores names that begin with an underscore. Where an answer `replaces` the one before, that is
+    deleted when the new one is there.
     """
 
     path: str
@@ -44,6 +39,7 @@ class FileSink:
     options: tuple[tuple[str, str], ...] = ()
     """As Spark's writer knows them."""
     form: Literal["changes", "complete"] = "changes"
+    replaces: bool = False
 
     @property
     def place(self) -> str:
@@ -69,7 +65,13 @@ class FileSink:
                 os.link(file.name, os.path.join(self.path, OWNER))
 
     def has(self, epoch: int) -> bool:
-        return os.path.isdir(self._directory(epoch))
+        return os.path.isdir(self._directory(epoch)) or (
+            self.replaces and max(self._epochs(), default=0) > epoch
+        )
+
+    def _epochs(self) -> list[int]:
+        names = os.listdir(self.path) if os.path.isdir(self.path) else []
+        return [int(n.removeprefix("epoch=")) for n in names if re.fullmatch(r"epoch=\d+", n)]
 
     def write(self, epoch: int, changes: DataFrame) -> None:
         os.makedirs(self.path, exist_ok=True)
@@ -85,6 +87,9 @@ class FileSink:
             os.replace(rows, self._directory(epoch))
         finally:
             shutil.rmtree(part, ignore_errors=True)
+        for before in self._epochs() if self.replaces else ():
+            if before < epoch:
+                shutil.rmtree(self._directory(before))
 
     def _directory(self, epoch: int) -> str:
         return os.path.join(self.path, f"epoch={epoch}")
@@ -100,10 +105,13 @@ class FileSinks:
 
     def open(self, arguments: Sequence[Any], settings: dict[str, str]) -> Sink:
         options = dict(self.defaults) | self.signature.for_spark(settings.items())
-        form: Literal["changes", "complete"] = (
-            "complete" if settings.get("answer") == "complete" else "changes"
+        return FileSink(
+            str(arguments[0]),
+            self.signature.name,
+            tuple(sorted(options.items())),
+            form_of(settings),
+            settings.get(ANSWER.name) == "latest",
         )
-        return FileSink(str(arguments[0]), self.signature.name, tuple(sorted(options.items())), form)
 
 
 PARQUET = FileSinks(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.connectors.debezium import decimal_of
 from tidegate.connectors.memory import read_inbox
-from tidegate.connectors.protocol import Sink, Source, Traits
+from tidegate.connectors.protocol import ANSWER, Sink, Source, Traits, form_of
 from tidegate.connectors.raw import CORRUPT, POSITION, REASON, RawStream, shaped
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition
@@ -259,7 +259,8 @@ class FunctionSinks:
     seen: Callable[..., bool] | None
 
     def open(self, arguments: Sequence[Any], settings: dict[str, str]) -> Sink:
-        options = {name: self.signature.known(name).value(text) for name, text in settings.items()}
+        own = {name: text for name, text in settings.items() if name != ANSWER.name}
+        options = {name: self.signature.known(name).value(text) for name, text in own.items()}
         seen = self.seen
 
         def take(epoch: int, changes: DataFrame) -> None:
@@ -269,7 +270,7 @@ class FunctionSinks:
             assert seen is not None
             return seen(epoch, *arguments, **options)
 
-        return FunctionSink(self.signature.name, take, has if seen is not None else None)
+        return FunctionSink(self.signature.name, take, has if seen is not None else None, form_of(settings))
 
 
 def _check_name(name: str, known: Mapping[str, Connector]) -> None:
@@ -307,9 +308,11 @@ class OwnConnectors:
     def sink(self, name: str, write: Callable[..., None], *, has: Callable[..., bool] | None = None) -> None:
         """Let changes go to a Python function: `INSERT INTO name('argument', …) SELECT …`.
 
-        `write(epoch, changes, argument, …, *, option=…)` takes the changes of an epoch as a DataFrame, whole or not at all;
+        `write(epoch, changes, argument, …, *, option=…)` takes the changes of an epoch as a DataFrame, ordered by time, whole or
+        not at all; of `SELECT COMPLETE …` it takes the whole answer at the end of the epoch.
         `has(epoch, argument, …)` tells whether an epoch was taken, also before a restart.
         """
-        made = FunctionSinks(signature_of(name, write, skip=2), write, has)
+        signature = signature_of(name, write, skip=2)
+        made = FunctionSinks(replace(signature, options=(*signature.options, ANSWER)), write, has)
         _check_name(name, self.catalog.sinks)
         self.catalog = self.catalog.with_connector("sink", made)

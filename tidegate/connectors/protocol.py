@@ -7,7 +7,7 @@ signature (`connectors.registry`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -19,6 +19,7 @@ from tidegate.language.catalog import SourceCall, StreamDefinition
 from tidegate.language.signatures import Option, Signature
 
 __all__ = [
+    "ANSWER",
     "Option",
     "OwnedSink",
     "RawStream",
@@ -28,7 +29,20 @@ __all__ = [
     "Source",
     "SourceCall",
     "Traits",
+    "form_of",
 ]
+
+ANSWER = Option(
+    "answer",
+    "choice",
+    "what an epoch leaves: its changes (the default), the whole answer at its end ('complete'), or that in place of the one before "
+    "('latest', which is what SELECT COMPLETE means)",
+    ("changes", "complete", "latest"),
+)
+
+
+def form_of(settings: Mapping[str, str]) -> Literal["changes", "complete"]:
+    return "changes" if settings.get(ANSWER.name, "changes") == "changes" else "complete"
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from tidegate.connectors.protocol import OwnedSink, Sink
+from tidegate.connectors.protocol import ANSWER, OwnedSink, Sink
 from tidegate.connectors.registry import SINKS
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import SourceCall
@@ -17,14 +18,24 @@ def make_sink(function: str, arguments: Sequence[Any] = (), options: Sequence[tu
     """The sink of `INSERT INTO function(argument, …) WITH (option = value, …)`.
 
     >>> make_sink("parquet", ("out/hot",), [("compression", "zstd")])
-    FileSink(path='out/hot', format='parquet', options=(('compression', 'zstd'),), form='changes')
+    FileSink(path='out/hot', format='parquet', options=(('compression', 'zstd'),), form='changes', replaces=False)
     """
     return open_sink(SourceCall(function.lower(), tuple(arguments), tuple(options)))
 
 
-def open_sink(call: SourceCall) -> Sink:
-    """The sink that a call means."""
+def open_sink(call: SourceCall, complete: bool = False) -> Sink:
+    """The sink that a call means; `complete`: for complete answers, of which it holds the latest unless its options say otherwise."""
     connector = SINKS.named(call)
+    if complete and call.option.get(ANSWER.name, "latest") == "changes":
+        raise Diagnostic("SINK_FORM", "SELECT COMPLETE gives whole answers, and the sink asks for changes")
+    if complete and ANSWER not in connector.signature.options:
+        raise Diagnostic(
+            "SINK_FORM",
+            f"{call.function} takes changes, not complete answers",
+            help="SELECT STREAMED, or write to parquet, csv, json, console or a function",
+        )
+    if complete:
+        call = replace(call, options=((ANSWER.name, "latest"), *call.options))
     connector.signature.check_arguments(call.arguments)
     return connector.open(call.arguments, connector.signature.settings(call.options))
 

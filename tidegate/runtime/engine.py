@@ -23,6 +23,7 @@ from tidegate.runtime.graph import Joining, LiveGraph
 from tidegate.runtime.jobs import Progress, physical, planned, source_names
 from tidegate.runtime.ledger import Ledger
 from tidegate.runtime.live import LiveRun
+from tidegate.runtime.places import Epochs
 from tidegate.runtime.recorded import Recording
 from tidegate.runtime.results import Result
 from tidegate.spark.typing import ask_spark
@@ -116,12 +117,13 @@ class Engine:
         retention: int | None = None,
         partitions: int | None = None,
         begin: bool = True,
+        epochs: Epochs = "auto",
     ) -> LiveRun:
         """A live graph that answers some queries; one of the same name on the same storage goes on where it stopped.
 
         `data` are rows of tables, and first rows of `memory` streams (more can be pushed). `every` seconds an epoch begins, as
         soon as the one before is done. `retention` (ticks) says how long answers are kept. With `begin` False the graph
-        does not run by itself: call `drain`, or the graph's `advance`.
+        does not run by itself: call `drain`, or the graph's `advance`. `epochs`: where they run, see `runtime.places`.
         """
         live = LiveGraph(
             self.spark,
@@ -130,6 +132,7 @@ class Engine:
             functions,
             partitions or self.partitions,
             retention=retention,
+            epochs=epochs,
         )
         run = LiveRun(live, every)
         joining = Joining(definitions, functions or {}, data or {})

@@ -56,9 +56,7 @@ class Promises:
             else:
                 # Spark stamps rows by milliseconds: those that come later are not before this one.
                 made.append((wall - definition.by_clock) // 1000 * 1000 * definition.width)
-            sources[name] = replace(
-                before, newest=newest, rows=before.rows + found.rows, promised=max(made)
-            )
+            sources[name] = replace(before, newest=newest, rows=before.rows + found.rows, promised=max(made))
         return sources
 
     def watermark(

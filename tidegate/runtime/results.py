@@ -105,6 +105,14 @@ class Result:
 
     def changes_between(self, low: int, high: int) -> DataFrame:
         """The changes at instants of [low, high), in ticks."""
+        return self._shown(self._tagged(low, high))
+
+    def _shown(self, tagged: DataFrame) -> DataFrame:
+        moment = f"{self._moment('ts')} AS ts"
+        return tagged.selectExpr("op", *self._named(), moment, *self._batch(ts="batch"))
+
+    def _tagged(self, low: int, high: int) -> DataFrame:
+        """The changes as `op`, `c0`, …, `ts` in ticks."""
         names = self._columns()
         parts = [p for p in self.parts() if _changes_within(p.counts, low, high)]
         ends = F.explode(F.expr("array(struct(ts AS t, n AS d), struct(te AS t, -n AS d))")).alias("e")
@@ -123,13 +131,17 @@ class Result:
             both = F.size(F.collect_set("op").over(same)) == 2
             tagged = tagged.withColumn("both", both).filter("op = '+' OR NOT both")
             tagged = tagged.withColumn("op", F.when(F.col("both"), F.lit("u")).otherwise(F.col("op")))
-        moment = f"{self._moment('ts')} AS ts"
-        return tagged.selectExpr("op", *self._named(), moment, *self._batch(ts="batch"))
+        return tagged
 
     def delivered(self, form: str, low: int, high: int) -> DataFrame:
-        """What a sink gets of the epoch [low, high): its changes, or the complete answer at its end."""
+        """What a sink gets of the epoch [low, high): its changes, or the complete answer at its end.
+
+        Changes come in one part, ordered by time, within an instant by batch, then `-`, `u`, `+`: applied one after the other to an
+        empty table, they give every snapshot.
+        """
         if form == "changes":
-            return self.changes_between(low, high)
+            rank = F.expr("CASE op WHEN '-' THEN 0 WHEN 'u' THEN 1 ELSE 2 END")
+            return self._shown(self._tagged(low, high).coalesce(1).sortWithinPartitions("ts", rank))
         return self.latest() if high == MAX else self._snapshot(high - 1)
 
     def at(self, instant: int | datetime, batch: int | None = None) -> DataFrame:

@@ -24,6 +24,7 @@ from tidegate.runtime.advice import warn
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.graph import Joining
 from tidegate.runtime.live import LiveRun
+from tidegate.runtime.places import Epochs
 from tidegate.runtime.refusals import check_used
 from tidegate.runtime.results import Result
 from tidegate.runtime.summary import describe_state
@@ -52,6 +53,7 @@ class Asked:
     sinks: tuple[Sink, ...] = ()
     epoch: float | None = None
     retention: int | None = None
+    epochs: Epochs = "auto"
 
     @property
     def kind(self) -> str:
@@ -113,6 +115,7 @@ class Running:
                 retention=asked.kept,
                 partitions=self._partitions,
                 begin=False,
+                epochs=asked.epochs,
             )
             try:
                 _check_pace(run, asked)

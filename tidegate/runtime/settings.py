@@ -1,0 +1,49 @@
+"""What a session says once for the queries that it starts."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from tidegate.errors import Diagnostic, did_you_mean
+from tidegate.language import syntax
+from tidegate.language.signatures import parse_period
+from tidegate.runtime.places import EPOCHS, Epochs
+from tidegate.scalars.expressions import span_of
+
+OPTIONS = ("epoch", "epochs", "retention")
+
+
+class Settings:
+    """`SET epoch = 0.5` (seconds), `SET epochs = 'driver'` (or 'spark', 'auto'), `SET retention = '1 day'` (or a number of ticks)."""
+
+    live = False
+    """Whether `sql` starts every query as a live one, files included."""
+    epoch: float | None = None
+    """Seconds from one epoch to the next, for queries that `sql` starts; None: as those that run already, or one."""
+    epochs: Epochs = "auto"
+    """Where the epochs of a graph that begins run: see `runtime.places`."""
+    retention: int | None = None
+    """How long live answers are kept, in ticks; None: for ever."""
+
+    def set_option(self, statement: syntax.SetOption, text: str) -> None:
+        name, value = statement.this.name.lower(), statement.args["value"]
+        try:
+            if name not in OPTIONS:
+                options = did_you_mean(name, list(OPTIONS), "options")
+                raise Diagnostic("UNKNOWN_OPTION", f"there is no option '{name}'", help=options)
+            if not isinstance(value, exp.Literal) or not self._take(name, value):
+                raise Diagnostic("WRONG_ARGUMENTS", f"this is not a value of '{name}'").at(span_of(statement))
+        except Diagnostic as diagnostic:
+            raise diagnostic.at(span_of(statement.this)).locate(text) from None
+
+    def _take(self, name: str, value: exp.Literal) -> bool:
+        """Take a value; whether it is one of the option's."""
+        if name == "epoch" and not value.is_string:
+            self.epoch = float(value.this)
+        elif name == "retention":
+            self.retention = parse_period(value.this, timestamps=True)
+        elif name == "epochs" and (place := next((e for e in EPOCHS if e == value.this), None)) is not None:
+            self.epochs = place
+        else:
+            return False
+        return True
