@@ -5,6 +5,7 @@ Arguments: the directory with the rows' files, the state directory, the sink's d
 
 from __future__ import annotations
 
+import random
 import sys
 
 import sqlglot
@@ -14,6 +15,7 @@ from tidegate.algebra.windows import TimeWindow
 from tidegate.connectors.sinks import make_sink
 from tidegate.language.catalog import SourceCall, StreamDefinition
 from tidegate.runtime.engine import Engine
+from tidegate.runtime.places import EPOCHS
 from tidegate.spark.context import spark_session
 from tidegate.types import BIGINT, INT, Field
 
@@ -34,6 +36,8 @@ def main(rows: str, state: str, out: str, partitions: str) -> None:
         begin=False,
     )
     run.graph.files_limit = 2
+    run.graph.epochs.asked = random.choice(EPOCHS)
+    run.structured = random.random() < 0.5
     if not run.graph.ledger.latest.finished:
         run.drain()
         run.graph.finish()

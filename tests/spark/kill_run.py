@@ -7,6 +7,7 @@ ends an epoch; the graph goes on from the last one that counted. At the end, the
 from __future__ import annotations
 
 import json
+import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from tidegate.algebra.failures import WORKER_DIED
 from tidegate.errors import Diagnostic
 from tidegate.runtime.jobs import worker_died
 from tidegate.runtime.live import LiveRun
+from tidegate.runtime.places import EPOCHS
 from tidegate.spark.context import spark_session
 
 
@@ -49,7 +51,10 @@ def write_answers(spark: SparkSession, run: LiveRun, path: Path) -> None:
 def main(rows: str, state: str, out: str, partitions: str) -> None:
     spark = spark_session("local[2]")
     run = started(spark, Path(rows), Path(state), int(partitions), Path(out))
-    print("started", flush=True)
+    # Every process runs its epochs elsewhere, and the first one decides who feeds the graph.
+    run.graph.epochs.asked = random.choice(EPOCHS)
+    run.structured = random.random() < 0.5
+    print(f"started: {run.graph.epochs.asked}, {'structured' if run.structured else 'direct'}", flush=True)
     for step in (lambda: take_in(run), lambda: write_answers(spark, run, Path(out, "answers.json"))):
         while not survived(step):
             pass

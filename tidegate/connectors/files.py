@@ -50,6 +50,10 @@ class FileSource(Source):
         forms = (self.form(definition, file) for file in files)
         return self.follow(spark, definition, next((f for f in forms if f is not None), None))
 
+    def taken(self, spark: SparkSession, definition: StreamDefinition, folder: str) -> RawStream:
+        there = replace(definition.source, arguments=(glob.escape(folder),))
+        return self.every_row(spark, replace(definition, source=there))
+
     def check(self, definition: StreamDefinition, files: Sequence[str]) -> None:
         """Refuse files that together do not have the declared columns."""
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.connectors.debezium import decimal_of
-from tidegate.connectors.memory import read_inbox
+from tidegate.connectors.memory import read_inbox, read_taken
 from tidegate.connectors.protocol import ANSWER, Sink, Source, Traits, form_of
 from tidegate.connectors.raw import CORRUPT, POSITION, REASON, RawStream, shaped
 from tidegate.errors import Diagnostic
@@ -56,6 +56,9 @@ class FunctionSource(Source):
     def live(self, spark: SparkSession, definition: StreamDefinition, inbox: str | None = None) -> RawStream:
         assert inbox is not None
         return read_inbox(spark, definition, inbox, _ddl(definition))
+
+    def taken(self, spark: SparkSession, definition: StreamDefinition, folder: str) -> RawStream:
+        return read_taken(spark, definition, folder, _ddl(definition))
 
     def size(self, definition: StreamDefinition, data: Any = None) -> int:
         kept = self._kept.get((definition.source, definition.columns))

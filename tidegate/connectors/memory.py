@@ -31,9 +31,10 @@ class Memory(Source):
     def live(self, spark: SparkSession, definition: StreamDefinition, inbox: str | None = None) -> RawStream:
         assert inbox is not None
         most = self.signature.settings(definition.source.options).get("max_files_per_trigger", "1000")
-        stamp = f", {ARRIVAL} TIMESTAMP" if definition.stamped else ""
-        schema = f"{schema_ddl(definition.columns)}, {POSITION} BIGINT{stamp}"
-        return read_inbox(spark, definition, inbox, schema, most)
+        return read_inbox(spark, definition, inbox, _ddl(definition), most)
+
+    def taken(self, spark: SparkSession, definition: StreamDefinition, folder: str) -> RawStream:
+        return read_taken(spark, definition, folder, _ddl(definition))
 
     def size(self, definition: StreamDefinition, data: Any = None) -> int:
         return int(data.nbytes) if isinstance(data, pa.Table) else 0
@@ -59,6 +60,17 @@ def read_inbox(
     reader = stream_reader(spark, definition).format("parquet").schema(schema)
     frame = reader.option("maxFilesPerTrigger", most).option("cleanSource", "delete").load(inbox)
     return shaped(definition, frame, "_metadata.file_path", "0", POSITION)
+
+
+def read_taken(spark: SparkSession, definition: StreamDefinition, folder: str, schema: str) -> RawStream:
+    """The rows of the Parquet files of an inbox that lie in a folder."""
+    frame = spark.read.schema(schema).parquet(folder)
+    return shaped(definition, frame, "_metadata.file_path", "0", POSITION)
+
+
+def _ddl(definition: StreamDefinition) -> str:
+    stamp = f", {ARRIVAL} TIMESTAMP" if definition.stamped else ""
+    return f"{schema_ddl(definition.columns)}, {POSITION} BIGINT{stamp}"
 
 
 def arrow_rows(definition: StreamDefinition, data: Any) -> pa.Table:

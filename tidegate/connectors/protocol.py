@@ -82,6 +82,10 @@ class Source:
             help="run the query instead of starting it",
         )
 
+    def taken(self, spark: SparkSession, definition: StreamDefinition, folder: str) -> RawStream:
+        """The rows of the files in a folder: those of an inbox, or links to files that were let in."""
+        raise NotImplementedError
+
     def size(self, definition: StreamDefinition, data: Any = None) -> int:
         """About how many bytes a recorded source holds; 0 if unknown."""
         return 0

@@ -49,7 +49,8 @@ class FileGate:
     _number: int = 0
 
     def __post_init__(self) -> None:
-        for folder, known in ((self._inbox, self.let_in), (self._outside, self.aside)):
+        places = [(folder, self.let_in) for folder in self._inside]
+        for folder, known in (*places, (self._outside, self.aside)):
             self.storage.make_folder(folder)
             for name in self.storage.names(folder):
                 link, parts = self.storage.path(f"{folder}/{name}"), _LINK.match(name)
@@ -68,6 +69,12 @@ class FileGate:
     @property
     def _inbox(self) -> str:
         return f"inbox/{name_in_path(self.definition.name)}"
+
+    @property
+    def _inside(self) -> tuple[str, ...]:
+        """Where links to files are that were let in: see `runtime.inboxes`."""
+        name = name_in_path(self.definition.name)
+        return self._inbox, f"taking/{name}", f"read/{name}"
 
     @property
     def _outside(self) -> str:
@@ -106,7 +113,8 @@ class FileGate:
             if problems and len(problems) == len(fresh):
                 raise next(iter(problems.values()))
             self.source.check(self.definition, [file for file in fresh if file not in problems])
-        for file, mark in fresh.items():
+        # In order of their age, as Spark takes them.
+        for file, mark in sorted(fresh.items(), key=lambda f: (f[1][1], f[0])):
             if file not in problems:
                 self._link(self._inbox, file, mark)
                 self.let_in[file] = mark
@@ -128,7 +136,8 @@ class FileGate:
 
     def set_aside(self, link: str, why: str) -> Refused | None:
         """Take out a file that was let in and cannot be read; None if it is none of this source's."""
-        if os.path.dirname(link) != self.storage.path(self._inbox) or not os.path.islink(link):
+        inside = [self.storage.path(folder) for folder in self._inside]
+        if os.path.dirname(link) not in inside or not os.path.islink(link):
             return None
         file = os.readlink(link)
         if self.definition.stops:

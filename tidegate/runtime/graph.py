@@ -130,6 +130,8 @@ class LiveGraph:
         self.functions = dict(functions or {})
         self.tables = dict(tables or {})
         self.lock = threading.RLock()
+        self.committed = threading.Condition()
+        """Told whenever an epoch counts."""
         self.ledger = Ledger.held(self.storage)
         # State that exists stays in as many parts as it is, on whatever cores there are now, unless others are asked for.
         self.partitions = partitions or self.ledger.latest.partitions or cores(spark)
@@ -368,8 +370,10 @@ class LiveGraph:
         batch_id: int | None,
         upto: int | None = None,
         known: Checkpoint | None = None,
+        taken: Mapping[str, tuple[str, ...]] | None = None,
     ) -> Manifest:
-        """Run one epoch and commit it. A numbered batch that is committed already is skipped, whoever replays it."""
+        """Run one epoch and commit it. A numbered batch that is committed already is skipped, whoever replays it; files that were
+        `taken` for a batch without a number are named in the manifest."""
         with self.lock:
             self.hold()
             before = self.ledger.latest
@@ -401,6 +405,7 @@ class LiveGraph:
                 columns=disputed((q.physical for q in self._queries.values()), self._ready().plan),
                 logs={} if self._renews(before) else before.logs,
                 checkpoint=known or before.checkpoint,
+                taken=taken or {},
             )
             self.ledger.commit(manifest)
             self._aside = []
@@ -411,9 +416,21 @@ class LiveGraph:
             self._pace.epochs = [*self._pace.epochs[-99:], (started, now, done.rows)]
             self.epochs.learn(done.place, done.rows, now - started)
             self._publish()
+            with self.committed:
+                self.committed.notify_all()
             self.deliver()
             self._tidy()
             return manifest
+
+    @property
+    def rests(self) -> bool:
+        """Whether an epoch without rows would change nothing."""
+        with self.lock:
+            before, streams = self.ledger.latest, {n: self.definitions[n] for n in self.streams()}
+            if self._aside or before.queries != {q.name: q.known for q in self._queries.values()}:
+                return False
+            sources = self.promises.progress(streams, before.sources, {}, self.wall())
+            return self.promises.watermark(streams, sources, self.width) <= before.upto
 
     def _horizon(self, before: int, upto: int) -> int:
         if self.retention is None or upto in (MIN, MAX):

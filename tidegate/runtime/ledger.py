@@ -92,6 +92,8 @@ class Manifest:
     """Answers before this instant may be gone once this epoch counts."""
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     """What Spark had noted of the stream when the last of its batches began."""
+    taken: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The files of inboxes that the epoch has read, by stream: see `runtime.inboxes`."""
 
     @property
     def finished(self) -> bool:

@@ -1,8 +1,4 @@
-"""Live queries: one Structured Streaming query feeds the graph, and each of its batches is one epoch.
-
-Spark keeps the sources' offsets and replays a batch that was not finished; the graph's manifest says whether it
-counted. A heartbeat among the sources makes every trigger an epoch, so that time passes while nobody speaks.
-"""
+"""A graph that runs by itself: queries come and go, rows are handed in, epochs are begun by a drive (`runtime.drives`)."""
 
 from __future__ import annotations
 
@@ -11,15 +7,12 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql import SparkSession
 
 from tidegate.algebra.operators import Node
 from tidegate.connectors.memory import arrow_rows, stamped_rows
@@ -29,16 +22,15 @@ from tidegate.connectors.sources import RawStream, read_live
 from tidegate.errors import Diagnostic, foreign
 from tidegate.language.catalog import StreamDefinition
 from tidegate.redaction import masked
-from tidegate.runtime import checkpoint
-from tidegate.runtime.batches import Batch, combine
+from tidegate.runtime.drives import DirectDrive, Drive, StructuredDrive
 from tidegate.runtime.file_gate import FileGate, gate_of
 from tidegate.runtime.graph import Joining, LiveGraph, Query
+from tidegate.runtime.inboxes import Inbox
 from tidegate.runtime.jobs import BrokenFileError, source_names
 from tidegate.runtime.ledger import SourceProgress
 from tidegate.runtime.polling import Polled
 from tidegate.runtime.refusals import report
 from tidegate.runtime.results import Result
-from tidegate.spark.context import own_session
 from tidegate.storage import name_in_path
 
 LOG = logging.getLogger("tidegate")
@@ -53,18 +45,16 @@ class LiveRun:
     def __init__(self, graph: LiveGraph, every: float = 0.5) -> None:
         self.graph = graph
         self.every = every
-        self._spark = _own_session(graph.spark)
-        self._stream: StreamingQuery | None = None
+        self.structured = False
+        """Whether Spark feeds the graph, though inboxes would do."""
+        self._drive: Drive | None = None
         self._reading: tuple[str, ...] = ()
-        self._layout: Batch | None = None
-        self._stopping = False
         self._life = threading.RLock()
         self._waiting: threading.Timer | None = None
         self.failure: Diagnostic | None = None
         """What ended the run, if it has a name."""
         self._polled: dict[str, Polled] = {}
         self._gates: dict[str, FileGate] = {}
-        self._ended = threading.Event()
         self._reported: Mapping[str, SourceProgress] = {}
 
     # Life.
@@ -98,24 +88,21 @@ class LiveRun:
     def start(self) -> None:
         """Begin, or go on where the storage says."""
         self._claimed()
-        self._launch(processingTime=f"{max(0, round(self.every * 1000))} milliseconds")
+        self._made().start(self.every)
 
     def drain(self) -> None:
         """Take in what the sources hold now, epoch by epoch, and return."""
         self._claimed()
-        if self._stream is not None:
-            # The heartbeat always has something to say, so waiting for the running stream would never end.
+        if self._drive is not None:
+            # Waiting for epochs that go on by themselves would never end.
             self._halt()
             self.drain()
             self.start()
             return
-        self._launch(availableNow=True)
-        stream = self._stream
-        assert stream is not None
         try:
-            self._await(stream, None)
+            self._made().drain()
         finally:
-            self._stream = None
+            self._drive = None
 
     def stop(self) -> None:
         """Stop after the current epoch and let go of the directory; nothing is lost, a later start goes on."""
@@ -124,12 +111,9 @@ class LiveRun:
 
     def _halt(self) -> None:
         self._wait_no_more()
-        stream, self._stream = self._stream, None
-        if stream is not None:
-            self._stopping = True
-            with self.graph.lock:
-                pass
-            stream.stop()
+        drive, self._drive = self._drive, None
+        if drive is not None:
+            drive.stop()
         self.graph.settle()
 
     def report(self) -> None:
@@ -148,9 +132,9 @@ class LiveRun:
 
     @property
     def is_active(self) -> bool:
-        return self._waiting is not None or (self._stream is not None and self._stream.isActive)
+        return self._waiting is not None or (self._drive is not None and self._drive.is_active)
 
-    def wait(self, seconds: int | None = None) -> bool:
+    def wait(self, seconds: float | None = None) -> bool:
         """Wait for the end (or some seconds); True if the run has ended. Its failure is raised here."""
         waiting = self._waiting
         if waiting is not None:
@@ -159,28 +143,9 @@ class LiveRun:
             if self.failure is not None:
                 raise self.failure
             return False
-        with self._life:  # a timer may be starting the stream
-            stream = self._stream
-        if stream is None:
-            return True
-        # Not Spark is waited for but whoever watches it: Ctrl-C in the middle of a call to Java leaves it broken.
-        return self._ended.wait(seconds) and self._await(stream, None)
-
-    def _watch(self, stream: StreamingQuery) -> None:
-        ended = self._ended = threading.Event()
-
-        def watch() -> None:
-            with suppress(Exception):  # whoever waits is told
-                stream.awaitTermination()
-            ended.set()
-
-        threading.Thread(target=watch, name="tidegate-watch", daemon=True).start()
-
-    def _await(self, stream: StreamingQuery, seconds: int | None) -> bool:
-        try:
-            return stream.awaitTermination(seconds) is not False
-        except StreamingQueryException as problem:
-            raise self.failure or foreign(problem) from None
+        with self._life:  # a timer may be starting the drive
+            drive = self._drive
+        return drive is None or drive.wait(seconds)
 
     # Queries.
 
@@ -198,25 +163,34 @@ class LiveRun:
             }
             for definition in fresh:
                 if definition.source.function != "memory":
-                    self._source(definition)
+                    self._try(definition)
             query = self.graph.add(name, plan, sinks, joining)
-            runs = self._stream is not None
+            runs = self._drive is not None
             try:
                 for stream, encoded in rows.items():
                     self._publish(stream, encoded)
                 self._join()
             except BaseException:
                 self.graph.drop(name)
-                if runs and self._stream is None:
+                if runs and self._drive is None:
                     self.start()
                 raise
             return query
+
+    def _try(self, definition: StreamDefinition) -> None:
+        """Refuse a source that cannot be read."""
+        self._gate(definition)
+        source, gate = SOURCES.named(definition.source), self._gates.get(definition.name)
+        if gate is not None:
+            Inbox(self.graph.storage, definition, source, gate).rows(self.graph.spark, self.graph.wall())
+        else:
+            self._source(definition, self.graph.spark)
 
     def _join(self) -> None:
         """Read what the queries read: begin, or begin again if there is a source more."""
         if self._waiting is not None:
             self.begin()
-        elif self._stream is not None and not set(self.graph.streams()) <= set(self._reading):
+        elif self._drive is not None and not set(self.graph.streams()) <= set(self._reading):
             self._halt()
             self.start()
 
@@ -240,13 +214,13 @@ class LiveRun:
 
     def status(self) -> dict[str, Any]:
         """The graph's figures, and whether it runs."""
-        failure = self._stream.exception() if self._stream is not None else None
+        problem = None if self._drive is None else self._drive.problem
         return {
             **self.graph.status(),
             "files": {name: gate.status() for name, gate in self._gates.items()},
             "running": self.is_active,
             "waiting_for": self.graph.missing() if self._waiting is not None else [],
-            "failure": None if (found := self.failure or failure) is None else masked(str(found)),
+            "failure": None if (found := self.failure or problem) is None else masked(str(found)),
         }
 
     def push(self, name: str, rows: Any) -> None:
@@ -272,69 +246,42 @@ class LiveRun:
         file = f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.parquet"
         self.graph.storage.publish(f"inbox/{name_in_path(name)}/{file}", rows)
 
-    # The stream.
+    # What a drive needs.
 
-    def _launch(self, **trigger: Any) -> None:
-        if self._stream is not None:
+    def _made(self) -> Drive:
+        """A drive for what the queries read now."""
+        if self._drive is not None:
             raise Diagnostic("RUNNING", "the graph is running already")
-        self._stopping, self.failure = False, None
+        self.failure = None
         self.graph.hold()
-        latest = self.graph.ledger.latest
-        checkpoint.check(self.graph.storage, latest.checkpoint, latest.batch)
-        checkpoint.clear(self.graph.storage)
-        names = self.graph.streams()
-        streams = [self._source(self.graph.definitions[n]) for n in names]
+        names = self._reading = tuple(self.graph.streams())
+        for name in names:
+            self._gate(self.graph.definitions[name])
         self._polled = {
             n: self._polled.get(n) or self._asked(n)
             for n in names
             if SOURCES.named(self.graph.definitions[n].source).polled
         }
-        # What is there now is asked for before Spark looks; a live run asks again after every epoch.
-        while self._poll() and "availableNow" in trigger:
-            pass
-        heartbeat = (
-            self._spark.readStream.name("heartbeat")
-            .format("rate-micro-batch")
-            .option("rowsPerBatch", "1")
-            .option("numPartitions", "1")
-            .load()
-        )
-        frame = heartbeat.select(F.lit(_HEARTBEAT).alias("source"))
-        if streams:
-            batch = combine(streams)
-            missing = [
-                F.lit(None).cast(f.dataType).alias(f.name) for f in batch.frame.schema if f.name != "source"
-            ]
-            frame = batch.frame.unionAll(frame.select("source", *missing))
-            self._layout = batch
-        self._reading = tuple(names)
-        self._stream = (
-            frame.writeStream.foreachBatch(self._take)
-            .option("checkpointLocation", self.graph.storage.path(checkpoint.FOLDER))
-            .trigger(**trigger)
-            .start()
-        )
-        self._watch(self._stream)
+        inboxes = self._inboxes()
+        if inboxes is not None:
+            self._drive = DirectDrive(self, self.graph.spark, inboxes)
+        else:
+            self._drive = StructuredDrive(self, self.graph.spark, self._structured)
+        return self._drive
 
-    def _take(self, frame: DataFrame, number: int) -> None:
-        # Returning normally would tell Spark that the batch is done with.
-        if self._stopping:
-            raise RuntimeError("the run is being stopped")
-        layout = self._layout
-        with self.graph.lock:
-            if self._stopping:
-                raise RuntimeError("the run is being stopped")
-            batch = None if layout is None else Batch(frame, layout.tags, layout.shapes)
-            with self._noted():
-                self._epoch(batch, number)
-        if not self._stopping:
-            with self._noted():
-                self._poll()
-                for gate in self._gates.values():
-                    self.graph.refuse(gate.look())
+    def _inboxes(self) -> dict[str, Inbox] | None:
+        """The inbox of every stream; None where one has none, or Spark has begun to feed the graph."""
+        found = {}
+        for name in self._reading:
+            definition = self.graph.definitions[name]
+            source, gate = SOURCES.named(definition.source), self._gates.get(name)
+            if self.graph.storage.local is None or (gate is None and not source.inbox):
+                return None
+            found[name] = Inbox(self.graph.storage, definition, source, gate)
+        return None if self.structured or self.graph.ledger.latest.batch >= 0 else found
 
     @contextmanager
-    def _noted(self) -> Iterator[None]:
+    def noted(self) -> Iterator[None]:
         """Spark passes on the text of an exception only."""
         try:
             yield
@@ -342,51 +289,50 @@ class LiveRun:
             self.failure = foreign(problem)
             raise self.failure from problem
 
-    def _epoch(self, batch: Batch | None, number: int) -> None:
-        """An epoch; a file that cannot be read is set aside, and the epoch begins again without it."""
-        while True:
-            try:
-                self.graph.epoch(batch, number, known=checkpoint.observe(self.graph.storage, number))
-            except BrokenFileError as problem:
-                broken = [g.set_aside(problem.file, problem.why) for g in self._gates.values()]
-                found = [b for b in broken if b is not None]
-                if not found:
-                    raise
-                self.graph.refuse(found)
-            else:
-                return
-
-    def _poll(self) -> bool:
-        """Ask the sources that are asked for their rows; whether one of them had any."""
+    def look(self) -> bool:
+        """Ask the sources that are asked for their rows, let in files; whether one that was asked had something."""
+        for gate in self._gates.values():
+            self.graph.refuse(gate.look())
         return sum(polled.advance() for polled in self._polled.values()) > 0
+
+    def set_aside(self, problem: BrokenFileError) -> None:
+        """Take out a file that cannot be read."""
+        broken = [g.set_aside(problem.file, problem.why) for g in self._gates.values()]
+        found = [b for b in broken if b is not None]
+        if not found:
+            raise problem
+        self.graph.refuse(found)
 
     def _asked(self, name: str) -> Polled:
         definition, known = self.graph.definitions[name], self.graph.ledger.latest.sources.get(name)
         begun = known is not None and known.rows > 0
         return Polled(self.graph.storage, definition, SOURCES.named(definition.source), begun)
 
-    def _source(self, definition: StreamDefinition) -> RawStream:
-        inbox, source = None, SOURCES.named(definition.source)
+    def _structured(self, spark: SparkSession) -> list[RawStream]:
+        """The streams as Spark follows them."""
+        latest = self.graph.ledger.latest
+        for name in self._reading:
+            definition = self.graph.definitions[name]
+            source, gate = SOURCES.named(definition.source), self._gates.get(name)
+            if self.graph.storage.local is not None and (gate is not None or source.inbox):
+                inbox = Inbox(self.graph.storage, definition, source, gate)
+                inbox.discard(latest.taken.get(name, ()))
+                inbox.give_back()
+        return [self._source(self.graph.definitions[n], spark) for n in self._reading]
+
+    def _gate(self, definition: StreamDefinition) -> None:
+        source = SOURCES.named(definition.source)
         if definition.name not in self._gates and (gate := gate_of(self.graph.storage, definition, source)):
             self._gates[definition.name] = gate
         if definition.name in self._gates:
-            gate = self._gates[definition.name]
-            self.graph.refuse(gate.look(starting=True))
-            return gate.rows(self._spark)
+            self.graph.refuse(self._gates[definition.name].look(starting=True))
+
+    def _source(self, definition: StreamDefinition, spark: SparkSession) -> RawStream:
+        if definition.name in self._gates:
+            return self._gates[definition.name].rows(spark)
+        inbox, source = None, SOURCES.named(definition.source)
         if source.inbox:
             folder = f"inbox/{name_in_path(definition.name)}"
             inbox = self.graph.storage.path(folder)
             self.graph.storage.make_folder(folder)
-        return read_live(self._spark, definition, inbox)
-
-
-def _own_session(spark: SparkSession) -> SparkSession:
-    """A session of its own, for settings that concern this stream only."""
-    settings = {
-        "spark.sql.adaptive.enabled": "false",
-        # Sources are told apart by name, so that they can come and go between two starts.
-        "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "2000000",
-        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    }
-    return own_session(spark, **settings)
+        return read_live(spark, definition, inbox)

@@ -20,6 +20,7 @@ from tidegate.exchange.messages import RowCounts
 from tidegate.kernels.rows import Frame, equijoin, to_arrow
 from tidegate.runtime.ledger import Manifest, ResultPart
 from tidegate.runtime.notebook import html_of
+from tidegate.runtime.tables import Readable
 from tidegate.spark.values import arrow_type, ddl, quote
 from tidegate.storage import Storage
 from tidegate.time import MAX, MIN, to_datetime, to_ticks, widened
@@ -28,7 +29,7 @@ from tidegate.worker.result_files import assure, read_section
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Readable):
     """The answer of one query as far as it is known.
 
     `parts` and `manifest` are asked each time, so that a running query's answer grows.
@@ -143,6 +144,18 @@ class Result:
             rank = F.expr("CASE op WHEN '-' THEN 0 WHEN 'u' THEN 1 ELSE 2 END")
             return self._shown(self._tagged(low, high).coalesce(1).sortWithinPartitions("ts", rank))
         return self.latest() if high == MAX else self._snapshot(high - 1)
+
+    def first_tick(self, since: int | datetime | None) -> int:
+        """Where changes from an instant on (None: from the first that is kept) begin."""
+        return self.horizon() if since is None else self._kept(since, "subscribe")
+
+    def kept_changes(self, low: int, high: int) -> DataFrame:
+        """The changes of [low, high) in their order; what retention has let go is an error."""
+        if low < self.horizon():
+            raise self._forgotten(
+                f"what was before {self._show(self.horizon())} is", "read faster, or keep answers longer"
+            )
+        return self.delivered("changes", low, high)
 
     def at(self, instant: int | datetime, batch: int | None = None) -> DataFrame:
         """The snapshot at an instant, which must be final: after its last batch, or after the one given."""

@@ -27,7 +27,9 @@ from tidegate.runtime.live import LiveRun
 from tidegate.runtime.places import Epochs
 from tidegate.runtime.refusals import check_used
 from tidegate.runtime.results import Result
+from tidegate.runtime.subscriptions import Subscription
 from tidegate.runtime.summary import describe_state
+from tidegate.runtime.tables import Readable
 from tidegate.time import BATCHES, MIN, add, to_ticks
 from tidegate.types import BIGINT, Type
 
@@ -232,7 +234,7 @@ def _check_pace(run: LiveRun, asked: Asked) -> None:
 
 
 @dataclass(frozen=True)
-class LiveQuery:
+class LiveQuery(Readable):
     """A running query."""
 
     run: LiveRun
@@ -279,6 +281,13 @@ class LiveQuery:
 
     def latest(self) -> DataFrame:
         return self.result.latest()
+
+    def subscribe(self, since: int | datetime | None = None) -> Subscription:
+        """The changes from an instant on (None: all that are kept), one after the other, as they become final: `for change in h.subscribe()`.
+
+        None is missed and none is repeated; the graph does not wait for whoever reads.
+        """
+        return Subscription(self, since)
 
     def wait(self, seconds: int | None = None) -> bool:
         """Wait for the end, or some seconds; a failure of the run is raised here, with its place in the query's text."""

@@ -1,0 +1,147 @@
+"""Following a running query from Python, and its answer as tables of other libraries."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidegate.errors import Diagnostic
+from tidegate.reference.snapshots import Arrivals, Reference
+from tidegate.runtime.running import LiveQuery
+from tidegate.runtime.subscriptions import Change
+from tidegate.session import Session, connect
+
+TEXT = "SELECT STREAMED k, SUM(v) AS s FROM S WINDOW(RANGE 5) GROUP BY k"
+
+
+def rows(seed: int) -> list[tuple[int, int, int]]:
+    dice = random.Random(seed)
+    return sorted(
+        ((dice.randrange(3), dice.randrange(9), dice.randrange(40)) for _ in range(60)), key=lambda r: r[2]
+    )
+
+
+def started(spark: SparkSession, state: Path) -> tuple[Session, LiveQuery]:
+    session = connect(spark, state=str(state), partitions=2)
+    session.stream("S", [(0, 0, 0)][:0], ordered_by="t", schema="k INT, v INT, t BIGINT")
+    return session, session.query(TEXT).start("q", epoch=0.05)
+
+
+def table_of(changes: list[Change]) -> dict[int, Counter[tuple[int, int]]]:
+    """The table after each instant; SUM is keyed by k."""
+    table: dict[int, tuple[int, int]] = {}
+    found: dict[int, Counter[tuple[int, int]]] = {}
+    for change in changes:
+        if change.op == "-":
+            assert table.pop(change.row.k) == tuple(change.row)
+        else:
+            assert (change.op == "u") == (change.row.k in table)
+            table[change.row.k] = tuple(change.row)
+        assert isinstance(change.ts, int)
+        assert not found or change.ts >= max(found)
+        found[change.ts] = Counter(table.values())
+    return found
+
+
+def assert_snapshots(
+    live: LiveQuery, session: Session, data: list[tuple[int, int, int]], changes: list[Change]
+) -> None:
+    plan = session.query(TEXT).bound.plan
+    reference = Reference({"S": Arrivals([(r, r[2]) for r in data])})
+    found, table = table_of(changes), Counter[tuple[int, int]]()
+    points = [t for t in reference.change_points(plan) if t < 10**9]
+    assert len(points) > 20
+    for t in points:
+        table = found.get(t, table)
+        assert table == reference.snapshot(plan, t), f"at {t}"
+
+
+def test_a_subscriber_sees_every_change_once(spark: SparkSession, tmp_path: Path) -> None:
+    """One reads while rows come, one joins late, one is asynchronous: all see the same."""
+    session, live = started(spark, tmp_path)
+    data = rows(1)
+    first: list[Change] = []
+    reader = threading.Thread(target=lambda: first.extend(live.subscribe()), daemon=True)
+    reader.start()
+    for start in range(0, len(data), 7):
+        session.push("S", data[start : start + 7])
+    late = live.subscribe()
+    live.finish()
+    reader.join(60)
+    assert not reader.is_alive()
+    second = list(late)
+
+    async def gathered() -> list[Change]:
+        return [change async for change in live.subscribe()]
+
+    third = asyncio.run(gathered())
+    assert len(first) > 20
+    assert first == second == third
+    assert_snapshots(live, session, data, first)
+    some = [c for c in first if c.ts is not None and c.ts >= 17]
+    assert list(live.subscribe(since=17)) == some
+    session.close()
+
+
+def test_closing_lets_whoever_waits_go(spark: SparkSession, tmp_path: Path) -> None:
+    session, live = started(spark, tmp_path)
+    subscription, found = live.subscribe(), []
+    reader = threading.Thread(target=lambda: found.extend(subscription), daemon=True)
+    reader.start()
+    subscription.close()
+    reader.join(30)
+    assert not reader.is_alive()
+    assert found == []
+    session.close()
+
+
+def test_a_subscriber_is_told_what_failed(spark: SparkSession, tmp_path: Path) -> None:
+    session = connect(spark, state=str(tmp_path), partitions=1)
+    session.stream("S", [(0, 0)][:0], ordered_by="t", schema="v INT, t BIGINT")
+    live = session.query("SELECT 10 DIV v AS w FROM S WINDOW(RANGE 5)").start("q", epoch=0.05)
+    session.push("S", [(2, 1), (0, 2), (1, 9)])
+    with pytest.raises(Diagnostic) as caught:
+        list(live.subscribe())
+    assert caught.value.condition == "DIVIDE_BY_ZERO"
+    session.close()
+
+
+def test_a_subscriber_that_is_slower_than_retention_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    session = connect(spark, state=str(tmp_path), partitions=1)
+    session.stream("S", [(0, 0)][:0], ordered_by="t", schema="v INT, t BIGINT")
+    live = session.query("SELECT v FROM S WINDOW(RANGE 5)").start("q", begin=False, retention=10)
+    graph = live.run.graph
+    graph.advance({"S": [(1, 1), (2, 4)]})
+    slow = iter(live.subscribe())
+    graph.advance({"S": [(3, 100), (4, 200)]})
+    with pytest.raises(Diagnostic) as caught:
+        list(slow)
+    assert caught.value.condition == "FORGOTTEN"
+    session.close()
+
+
+def test_answers_as_tables_of_other_libraries(spark: SparkSession, tmp_path: Path) -> None:
+    session = connect(spark, state=str(tmp_path), partitions=1)
+    moment = datetime(2024, 3, 1, 12)
+    session.stream("S", [{"v": 1, "t": moment}], ordered_by="t")
+    text = "SELECT v, TS AS seen FROM S WINDOW(RANGE 1 HOUR)"
+    live = session.query(text).start("q", begin=False)
+    live.run.graph.advance({"S": [{"v": 1, "t": moment}, {"v": 2, "t": datetime(2024, 3, 1, 12, 30)}]})
+    seen = moment.replace(tzinfo=UTC)
+    for answer in (live, session.query(text).run()):
+        assert answer.to_arrow(moment).to_pylist() == [{"v": 1, "seen": seen}]
+        assert answer.to_polars(moment).rows() == [(1, seen)]
+        frame = answer.to_pandas(moment)
+        assert (frame.v.tolist(), frame.seen[0].to_pydatetime()) == ([1], seen)
+        assert answer.to_duckdb(moment).fetchall()[0][0] == 1
+    assert live.to_arrow().to_pylist() == [{"v": 1, "seen": seen}]
+    live.to_view("answer", moment)
+    assert [r.v for r in session.spark.sql("SELECT * FROM answer").collect()] == [1]
+    session.close()
