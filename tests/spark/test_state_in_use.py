@@ -63,14 +63,29 @@ def test_an_entry_that_spark_had_not_finished_does_not_stop_the_next_start(
     for name in (".0.{}.tmp", "..0.{}.tmp.crc"):
         (offsets / name.format(uuid.uuid4())).write_bytes(b"v2")
     query = session(spark, tmp_path).query(TEXT).start("many", begin=False)
+    query.run.structured = True
     query.finish()
     assert [r.n for r in query.latest().collect()] == [1]
 
 
-def test_a_directory_with_rows_in_its_inbox_is_not_moved(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_directory_goes_on_elsewhere(spark: SparkSession, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     first = session(spark, here)
     query = first.query(TEXT).start("many", begin=False)
+    query.run.drain()
+    first.push("S", [{"a": 1, "t": 10}])  # waits in the inbox
+    first.close()
+    here.rename(there)
+    moved = session(spark, there).query(TEXT).start("many", begin=False)
+    moved.finish()
+    assert [r.n for r in moved.latest().collect()] == [2]
+
+
+def test_a_directory_that_spark_has_fed_is_not_moved(spark: SparkSession, tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    first = session(spark, here)
+    query = first.query(TEXT).start("many", begin=False)
+    query.run.structured = True
     query.run.drain()
     first.push("S", [{"a": 1, "t": 10}])
     query.run.drain()

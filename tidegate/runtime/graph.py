@@ -405,7 +405,7 @@ class LiveGraph:
                 columns=disputed((q.physical for q in self._queries.values()), self._ready().plan),
                 logs={} if self._renews(before) else before.logs,
                 checkpoint=known or before.checkpoint,
-                taken=taken or {},
+                taken=before.taken if taken is None else taken,
             )
             self.ledger.commit(manifest)
             self._aside = []
