@@ -85,14 +85,15 @@ def run(
     session = connect(master=master, state=state, partitions=partitions, verbose=verbose, policy=rules)
     session.live, session.epoch = live, epoch
     running: list[LiveQuery] = []
-    for statement in parse(text):
-        with _progress("running") as progress:
-            result = session.execute(statement, text, progress)
-        if isinstance(result, LiveQuery):
-            running.append(result)
-            console.print(f"query {result.name} is running", markup=False)
-        else:
-            _show(result, rows)
+    with session.running.together():
+        for statement in parse(text):
+            with _progress("running") as progress:
+                result = session.execute(statement, text, progress)
+            if isinstance(result, LiveQuery):
+                running.append(result)
+                console.print(f"query {result.name} is running", markup=False)
+            else:
+                _show(result, rows)
     if running:
         _watch(session, running, state, rows)
 

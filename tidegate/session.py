@@ -190,8 +190,9 @@ class Session(OwnConnectors, Settings):
         EXPLAIN text, VERIFY a Verification, SHOW and DESCRIBE lists.
         """
         result: Any = None
-        for statement in parse(script):
-            result = self.execute(statement, script, progress)
+        with self.running.together():
+            for statement in parse(script):
+                result = self.execute(statement, script, progress)
         return result
 
     def execute(self, statement: exp.Expression, text: str, progress: Progress | None = None) -> Any:

@@ -83,7 +83,7 @@ def test_csv_files_come_as_they_are(
     assert [f for f, _ in kept(live)] == expected
     assert describe_state(str(folder.parent / "state"))["integers"]["refused"] == ["'S' set 4 files aside"]
     # What is mended is read; whoever goes on knows all of it.
-    (folder / "5.csv").write_text("a,t\n5,5\n")
+    (folder / "5.csv").write_text("a,t\n5,15\n")
     # What was read may go, or become something else.
     (folder / "1.csv").write_text("t,a\n9,9\n")
     (folder / "2.csv").unlink()

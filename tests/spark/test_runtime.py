@@ -248,8 +248,8 @@ def test_late_and_unreadable_rows_are_counted_and_kept(engine: Engine, spark: Sp
     run = engine.start({"q": S.scan}, DEFINITIONS, graph="late", begin=False)
     run.graph.advance({"S": [(1, 1.0, 50)]})
     run.graph.advance({"S": [(1, 2.0, 60), (2, 2.0, None)]})
-    # The watermark in force is 50 - 3: a row at 47 is in time, one at 46 is not.
-    run.graph.advance({"S": [(1, 3.0, 46), (1, 4.0, 47)]})
+    # The watermark in force is 60 - 3: a row at 57 is in time, one at 56 is not.
+    run.graph.advance({"S": [(1, 3.0, 56), (1, 4.0, 57)]})
     run.graph.advance({"S": [(3, 5.0, 55)]})
     run.graph.finish()
     found = {tuple(r)[:2] for r in run.result("q").intervals().collect()}

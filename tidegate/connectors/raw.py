@@ -51,7 +51,8 @@ class Shape:
     def since(self, first: int, width: int) -> Shape:
         """The same, where no row is stamped before a tick that was promised: a clock may have been set back."""
         bound = f"try_cast(coalesce(CASE WHEN source < -1 THEN '' END, '{first}') AS BIGINT)"
-        ts = f"greatest({self.ts}, {bound})"
+        # Rows that were handed in together keep their order.
+        ts = f"greatest({self.ts}, {bound} + {width}L * least(greatest(coalesce(o2, 0L), 0L), 999L))"
         return replace(self, ts=ts, columns=(*self.columns[:-1], f"timestamp_micros({ts} DIV {width}L)"))
 
     def until(self, last: int, named: str) -> Shape:

@@ -77,7 +77,7 @@ class DirectDrive:
     problem = None
 
     def __init__(self, run: Driven, spark: SparkSession, inboxes: Mapping[str, Inbox]) -> None:
-        self._run, self._spark, self._inboxes = run, _own_session(spark), inboxes
+        self._run, self._spark, self._inboxes = run, live_session(spark), inboxes
         self._stopping, self._ended = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._discard()
@@ -143,7 +143,7 @@ class StructuredDrive:
     def __init__(
         self, run: Driven, spark: SparkSession, streams: Callable[[SparkSession], Sequence[RawStream]]
     ) -> None:
-        self._run, self._spark, self._streams = run, _own_session(spark), streams
+        self._run, self._spark, self._streams = run, live_session(spark), streams
         self._stopping, self._ended = False, threading.Event()
         self._stream: StreamingQuery | None = None
         self._layout: Batch | None = None
@@ -245,7 +245,7 @@ class StructuredDrive:
                 return
 
 
-def _own_session(spark: SparkSession) -> SparkSession:
+def live_session(spark: SparkSession) -> SparkSession:
     """A session of its own, for settings that concern live epochs only."""
     settings = {
         "spark.sql.adaptive.enabled": "false",

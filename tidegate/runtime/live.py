@@ -22,7 +22,7 @@ from tidegate.connectors.sources import RawStream, read_live
 from tidegate.errors import Diagnostic, foreign
 from tidegate.language.catalog import StreamDefinition
 from tidegate.redaction import masked
-from tidegate.runtime.drives import DirectDrive, Drive, StructuredDrive
+from tidegate.runtime.drives import DirectDrive, Drive, StructuredDrive, live_session
 from tidegate.runtime.file_gate import FileGate, gate_of
 from tidegate.runtime.graph import Joining, LiveGraph, Query
 from tidegate.runtime.inboxes import Inbox
@@ -181,10 +181,11 @@ class LiveRun:
         """Refuse a source that cannot be read."""
         self._gate(definition)
         source, gate = SOURCES.named(definition.source), self._gates.get(definition.name)
-        if gate is not None:
-            Inbox(self.graph.storage, definition, source, gate).rows(self.graph.spark, self.graph.wall())
+        spark = live_session(self.graph.spark)
+        if self.graph.storage.local is not None and (gate is not None or source.inbox):
+            Inbox(self.graph.storage, definition, source, gate).rows(spark, self.graph.wall())
         else:
-            self._source(definition, self.graph.spark)
+            self._source(definition, spark)
 
     def _join(self) -> None:
         """Read what the queries read: begin, or begin again if there is a source more."""

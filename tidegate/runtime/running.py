@@ -6,7 +6,8 @@ Queries of one kind of time run in one graph. The first of them decides how ofte
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -80,6 +81,22 @@ class Running:
         self._ended: frozenset[str] = frozenset()
         """Queries, without regard to case, that were stopped or dropped here and not started since: no graph waits for them."""
         self._lock = threading.RLock()
+        self._together: list[LiveRun] | None = None
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Graphs that are started meanwhile begin at the end, with all their queries: none misses rows that another has read."""
+        if self._together is not None:
+            yield
+            return
+        started: list[LiveRun] = []
+        self._together = started
+        try:
+            yield
+        finally:
+            self._together = None
+            for run in started:
+                run.begin()
 
     @property
     def names(self) -> list[str]:
@@ -127,8 +144,10 @@ class Running:
                     for name in run.graph.missing():
                         if name.lower() in self._ended:
                             run.drop(name)
-                    if begin:
+                    if begin and self._together is None:
                         run.begin()
+                    elif begin and self._together is not None:
+                        self._together.append(run)
             except BaseException:
                 if known is None:
                     run.stop()

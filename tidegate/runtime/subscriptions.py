@@ -59,9 +59,9 @@ class Subscription:
         """The changes up to what is final, as soon as there is more; None: no more will come."""
         run, result = self._live.run, self._live.result
         while not self._closed:
-            active = run.is_active  # asked first: what was committed until then is seen below
+            goes_on = self._goes_on()  # asked first: what was committed until then is seen below
             with run.graph.committed:
-                if (high := result.upto) <= self._low and active:
+                if (high := result.upto) <= self._low and goes_on:
                     run.graph.committed.wait(PATIENCE)
                     continue
             if high <= self._low:
@@ -71,6 +71,11 @@ class Subscription:
             low, self._low = self._low, high
             return [self._change(row) for row in result.kept_changes(low, high).collect()]
         return None
+
+    def _goes_on(self) -> bool:
+        run = self._live.run
+        stopped = run.graph.ledger.released or all(q.name != self._live.name for q in run.graph.queries())
+        return not stopped and run.failure is None
 
     def _change(self, found: Row) -> Change:
         names, values = list(found.__fields__), list(found)
