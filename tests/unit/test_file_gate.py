@@ -91,6 +91,35 @@ def test_columns_in_the_names_of_folders_are_sparks(place: Path) -> None:
     assert gate_of(Storage("s3://bucket/state"), stream, CsvFiles()) is None
 
 
+@pytest.mark.parametrize("name", ["1.part", "1", "1.a b", "a=1.csv", "1.csv.~"])
+def test_a_file_is_let_in_once_whatever_its_name_ends_with(place: Path, name: str) -> None:
+    (place / "in" / name).write_text("a,t\n1,1\n")
+    assert gate(place).look(starting=True) == []
+    again = gate(place)
+    again.look(starting=True)
+    assert names(again.let_in) == [name]
+    assert links(place) == [name]
+
+
+def test_whoever_began_to_follow_files_goes_on(place: Path) -> None:
+    """Spark knows files by the names under which it met them: by others, all of their rows would count again."""
+    stream = StreamDefinition("S", COLUMNS, SourceCall("csv", (str(place / "in"),)), ordered_by="t")
+    (place / "in" / "1.csv").write_text("a,t\n1,1\n")
+    first = gate(place)
+    first.look(starting=True)
+    (place / "in" / "day=1").mkdir()
+    late = place / "in" / "day=1" / "2.csv"
+    late.write_text("a,t\n1,1\n")
+    for again in (False, True):
+        found = gate(place) if again else first
+        found.look()
+        assert (names(found.let_in), list(found.aside)) == (["1.csv"], [str(late)])
+    other = Storage(str(place / "other"))
+    other.make_folder("checkpoint/sources/S")
+    late.unlink()
+    assert gate_of(other, stream, CsvFiles()) is None
+
+
 @pytest.mark.parametrize("name", ["notes.txt", "000000000002-8-1.csv"])
 def test_what_is_no_link_of_ours_is_named(place: Path, name: str) -> None:
     """Spark would read it as rows that were let in."""

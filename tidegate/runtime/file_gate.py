@@ -17,10 +17,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tidegate.connectors.files import FileSource, existing, local_files, path_of
-from tidegate.connectors.raw import RawStream
+from tidegate.connectors.raw import RawStream, label_of
 from tidegate.errors import Diagnostic
 from tidegate.exchange.messages import Refused
 from tidegate.language.catalog import StreamDefinition
+from tidegate.runtime.checkpoint import FOLDER
 from tidegate.runtime.refusals import ASIDE
 from tidegate.storage import Storage, name_in_path
 
@@ -28,6 +29,9 @@ LOG = logging.getLogger("tidegate")
 
 _LINK = re.compile(r"(\d+)-(\d+)-(\d+)(?:[.]|$)")
 """Its number, and the mark of the file."""
+
+_SUFFIX = re.compile(r"[.](?!part$)[A-Za-z0-9]+")
+"""By which Spark tells how a file is compressed. What ends otherwise is, in a folder of ours, something under way."""
 
 Mark = tuple[int, int]
 """A file's size, and when it was last changed (nanoseconds)."""
@@ -114,6 +118,12 @@ class FileGate:
         return [self._set_aside(file, fresh[file], problem.message) for file, problem in problems.items()]
 
     def _check(self, file: str) -> None:
+        if _in_columns(self.definition, file):
+            raise Diagnostic(
+                "FORM_DIFFERS",
+                f"{file} is in a folder with a column in its name, and the files before it are not",
+                help="a live stream has such folders from its start on, or never",
+            )
         form = self.source.form(self.definition, file)
         if (self._form is not None or self._open) and form not in (
             None,
@@ -155,7 +165,8 @@ class FileGate:
     def _link(self, folder: str, file: str, mark: Mark) -> None:
         self._number += 1
         suffix = os.path.splitext(file)[1]
-        name = f"{self._number:012d}-{mark[0]}-{mark[1]}{suffix}"
+        known = suffix if _SUFFIX.fullmatch(suffix) else ""
+        name = f"{self._number:012d}-{mark[0]}-{mark[1]}{known}"
         os.symlink(file, self.storage.path(f"{folder}/{name}"))
 
     def status(self) -> dict[str, list[str]]:
@@ -166,12 +177,18 @@ def gate_of(storage: Storage, definition: StreamDefinition, source: Any) -> File
     """The gate of a source whose files are on this machine, as the state is; others are followed by Spark alone."""
     if not isinstance(source, FileSource) or storage.local is None or "://" in path_of(definition):
         return None
-    # Folders may hold columns in their names, which a link would lose.
-    place = os.path.abspath(path_of(definition))
-    if any("=" in os.path.relpath(file, place) for file in local_files(place)):
-        return None
     existing(definition)
+    if name_in_path(definition.name) not in storage.names("inbox"):
+        begun = label_of(definition.name) in storage.names(f"{FOLDER}/sources")
+        # Whoever began to follow the files goes on: another one would read all of them again.
+        if begun or any(_in_columns(definition, file) for file in local_files(path_of(definition))):
+            return None
     return FileGate(storage, definition, source)
+
+
+def _in_columns(definition: StreamDefinition, file: str) -> bool:
+    """Whether a file is in a folder that holds a column in its name, which a link would lose."""
+    return "=" in os.path.dirname(os.path.relpath(file, os.path.abspath(path_of(definition))))
 
 
 def _mark(file: str) -> Mark | None:
