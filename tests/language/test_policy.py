@@ -14,8 +14,10 @@ from tests.language.hostile import HOSTILE
 from tidegate import CLOSED, Diagnostic, Session, closed, connect
 from tidegate.cli import app
 from tidegate.connectors.file_sinks import FileSink
+from tidegate.connectors.registry import SOURCES
 from tidegate.language.catalog import SourceCall
 from tidegate.redaction import is_secret, masked
+from tidegate.runtime.file_gate import gate_of
 from tidegate.storage import Storage, name_in_path
 
 CASES = [line.partition(" ") for line in HOSTILE.strip().splitlines()]
@@ -85,6 +87,35 @@ def test_a_link_that_came_later_leads_nowhere(places: dict[str, str]) -> None:
             use()
         assert caught.value.condition == "NOT_ALLOWED"
         assert caught.value.position is not None
+
+
+@pytest.mark.parametrize("pattern", ["more", "more/*", "mor[^f]"])
+def test_a_link_behind_a_link_or_hidden_leads_nowhere(places: dict[str, str], pattern: str) -> None:
+    os.remove(f"{places['inside']}/out")
+    os.makedirs(f"{places['inside']}/beside/sub")
+    os.mkdir(f"{places['inside']}/more")
+    text = f"CREATE OR REPLACE STREAM X(a STRING, t BIGINT) SOURCE csv('{places['inside']}/{pattern}') ORDERED BY t"
+    os.symlink(f"{places['inside']}/beside", f"{places['inside']}/more/.beside")
+    os.symlink(f"{places['inside']}/more", f"{places['inside']}/beside/back")
+    found = session(places)
+    found.sql(text)
+    os.symlink(places["outside"], f"{places['inside']}/beside/sub/out")
+    assert refused(found, text).condition == "NOT_ALLOWED"
+
+
+def test_a_link_that_comes_while_a_stream_is_followed_is_set_aside(places: dict[str, str]) -> None:
+    found = session(places)
+    os.mkdir(f"{places['inside']}/more")
+    found.sql(f"CREATE STREAM X(a STRING, t BIGINT) SOURCE csv('{places['inside']}/more') ORDERED BY t")
+    definition = found.query("SELECT a FROM X").definitions["X"]
+    gate = gate_of(Storage(f"{places['sink']}/state"), definition, SOURCES.named(definition.source))
+    assert gate is not None
+    assert gate.look(starting=True) == []
+    os.symlink(f"{places['outside']}/secret.csv", f"{places['inside']}/more/b.csv")
+    os.symlink(f"{places['inside']}/a.csv", f"{places['inside']}/more/c.csv")
+    (aside,) = gate.look()
+    assert aside.file == f"{places['inside']}/more/b.csv"
+    assert list(gate.let_in) == [f"{places['inside']}/more/c.csv"]
 
 
 def test_sinks_given_by_a_program_pass_too(places: dict[str, str]) -> None:

@@ -57,5 +57,5 @@ def test_links_to_folders_are_followed_and_circles_are_not(place: Path, tmp_path
 def test_a_file_that_would_be_passed_over_is_no_source(tmp_path: Path) -> None:
     (tmp_path / "_in.csv").write_text("a,t\n1,1\n")
     call = SourceCall("csv", (str(tmp_path / "_in.csv"),))
-    with pytest.raises(Diagnostic, match="SOURCE_NOT_FOUND.*_in.csv"):
+    with pytest.raises(Diagnostic, match=r"SOURCE_NOT_FOUND.*_in\.csv"):
         existing(StreamDefinition("S", (Field("a", BIGINT), Field("t", BIGINT)), call, "t"))

@@ -221,7 +221,7 @@ def read_call(
         option = signature.known(node.this.name)
         with _placing(node):
             catalog.policy.check_value(what, name, option.name, dict(given)[option.name])
-    return SourceCall(name, arguments, given, connector)
+    return SourceCall(name, arguments, given, connector, catalog.policy)
 
 
 def check_call(

@@ -118,6 +118,7 @@ class FileGate:
         return [self._set_aside(file, fresh[file], problem.message) for file, problem in problems.items()]
 
     def _check(self, file: str) -> None:
+        self.definition.source.policy.check_file(file)
         if _in_columns(self.definition, file):
             raise Diagnostic(
                 "FORM_DIFFERS",

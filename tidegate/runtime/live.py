@@ -28,6 +28,7 @@ from tidegate.connectors.sinks import Sink
 from tidegate.connectors.sources import RawStream, read_live
 from tidegate.errors import Diagnostic, foreign
 from tidegate.language.catalog import StreamDefinition
+from tidegate.language.statements import check_call
 from tidegate.redaction import masked
 from tidegate.runtime import checkpoint
 from tidegate.runtime.batches import Batch, combine
@@ -321,12 +322,20 @@ class LiveRun:
                 raise RuntimeError("the run is being stopped")
             batch = None if layout is None else Batch(frame, layout.tags, layout.shapes)
             with self._noted():
+                self._recheck()
                 self._epoch(batch, number)
         if not self._stopping:
             with self._noted():
                 self._poll()
                 for gate in self._gates.values():
                     self.graph.refuse(gate.look())
+
+    def _recheck(self) -> None:
+        """Whether what Spark alone follows may still be read: links may have come."""
+        for name in set(self._reading) - set(self._gates):
+            call = self.graph.definitions[name].source
+            if call.policy.read is not None:
+                check_call(call, "source", SOURCES.named(call), call.policy)
 
     @contextmanager
     def _noted(self) -> Iterator[None]:
