@@ -223,11 +223,12 @@ class Session(OwnConnectors):
             case syntax.AsOf():
                 return self._as_of(statement, text, progress)
             case syntax.InsertInto():
+                call, said = statement.args["sink"], statement.args.get("options")
                 try:
-                    said = statement.args.get("options")
-                    sink = read_call(statement.args["sink"], said, self.catalog, "sink")
+                    sink = read_call(call, said, self.catalog, "sink")
+                    open_sink(sink)  # it may be at a place that it cannot be at
                 except Diagnostic as diagnostic:
-                    raise diagnostic.locate(text) from None
+                    raise diagnostic.at(span_of(call)).locate(text) from None
                 return self.bound_query(statement.args["query"], text).into(sink, progress)
             case syntax.SetOption():
                 self._set(statement, text)

@@ -15,6 +15,7 @@ from tidegate import CLOSED, Diagnostic, Session, closed, connect
 from tidegate.cli import app
 from tidegate.connectors.file_sinks import FileSink
 from tidegate.connectors.registry import SOURCES
+from tidegate.connectors.sinks import open_sink
 from tidegate.language.catalog import SourceCall
 from tidegate.redaction import is_secret, masked
 from tidegate.runtime.file_gate import gate_of
@@ -116,6 +117,23 @@ def test_a_link_that_comes_while_a_stream_is_followed_is_set_aside(places: dict[
     (aside,) = gate.look()
     assert aside.file == f"{places['inside']}/more/b.csv"
     assert list(gate.let_in) == [f"{places['inside']}/more/c.csv"]
+
+
+def test_a_sink_is_where_its_uri_says(places: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's functions take a URI for a path below the current directory, where nobody said that answers may go."""
+    monkeypatch.chdir(places["outside"])
+    for uri in (f"file:{places['sink']}/x", f"file://{places['sink']}/y"):
+        sink = open_sink(SourceCall("csv", (uri,)))
+        assert isinstance(sink, FileSink)
+        sink.claim("me")
+    assert sorted(os.listdir(places["sink"])) == ["out", "x", "y"]
+    query = connect()
+    query.stream("S", [{"a": "x", "t": 1}], ordered_by="t")
+    for uri in ("s3a://bucket/x", f"file://host{places['sink']}"):
+        found = refused(query, f"INSERT INTO csv('{uri}') SELECT a FROM S")
+        assert found.condition == "UNSUPPORTED"
+        assert found.position is not None
+    assert os.listdir(".") == ["secret.csv"]
 
 
 def test_sinks_given_by_a_program_pass_too(places: dict[str, str]) -> None:

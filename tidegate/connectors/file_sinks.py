@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -13,8 +14,9 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame
 
 from tidegate.connectors.csv_files import TEXT_FORM
-from tidegate.connectors.files import FORMATS
+from tidegate.connectors.files import FORMATS, local_path
 from tidegate.connectors.protocol import Sink
+from tidegate.errors import unsupported
 from tidegate.language.signatures import Option, Signature
 
 DIRECTORY = Option("directory", meaning="where to write; it must not hold an answer already")
@@ -103,7 +105,24 @@ class FileSinks:
         form: Literal["changes", "complete"] = (
             "complete" if settings.get("answer") == "complete" else "changes"
         )
-        return FileSink(str(arguments[0]), self.signature.name, tuple(sorted(options.items())), form)
+        path = _on_this_machine(str(arguments[0]))
+        return FileSink(path, self.signature.name, tuple(sorted(options.items())), form)
+
+
+def _on_this_machine(path: str) -> str:
+    """The directory that a path or URI means, which is not one of that name below the current one.
+
+    >>> _on_this_machine("file:///out/hot"), _on_this_machine("out/hot")
+    ('/out/hot', 'out/hot')
+    """
+    if re.match(r"file:(/|///)[^/]", path):
+        return local_path(path, follow=False)
+    if path.startswith("file:") or "://" in path:
+        raise unsupported(
+            f"a sink of files is a directory of this machine: {path}",
+            help="write there, and copy the folders epoch=N when they are there",
+        )
+    return path
 
 
 PARQUET = FileSinks(
