@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -231,6 +232,30 @@ def test_no_message_tells_a_secret() -> None:
     assert [s for s in SECRETS[:3] if s in told] == []
     # They are kept where they are needed.
     assert query.definitions["X"].source.option["kafka.ssl.key.password"] == "open-sesame-2"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "kafka.ssl.key.password                        = '‸'",
+        "kafka.ssl.key.password =\n                   '‸'",
+        "kafka.ssl.key.password /* of the store */ = -- not for others\n '‸'",
+        "'kafka.ssl.key.password' = '‸'",
+        "\"kafka.ssl.key.password\" = '‸'",
+        "kafka.bootstrap = 'sasl://ann:p@‸@host:9'",
+    ],
+)
+def test_a_secret_is_hidden_however_it_is_laid_out(written: str) -> None:
+    """Nothing is known yet of a statement that cannot be read: its text alone tells what is secret."""
+    secret = f"open-sesame-{uuid.uuid4().hex}"
+    option = written.replace("‸", secret)
+    text = (
+        f"CREATE STREAM X(a STRING, t BIGINT) SOURCE kafka('h:9', 't') ORDERED BY t WITH ({option}) nonsense"
+    )
+    diagnostic = refused(connect(), text)
+    assert diagnostic.text is not None
+    assert len(diagnostic.text) == len(text)
+    assert secret not in f"{diagnostic}{diagnostic.text}"
 
 
 @pytest.mark.parametrize(
