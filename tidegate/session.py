@@ -35,6 +35,7 @@ from tidegate.language import syntax
 from tidegate.language.binder import BoundQuery, bind
 from tidegate.language.catalog import SourceCall, StreamDefinition, ViewDefinition
 from tidegate.language.dialect import parse
+from tidegate.language.limits import LARGEST
 from tidegate.language.signatures import parse_period
 from tidegate.language.statements import check_call, check_times, define, read_call
 from tidegate.optimizer.driver import Firing, optimize
@@ -52,7 +53,7 @@ from tidegate.scalars.functions import AggregateFunction, ScalarFunction
 from tidegate.scalars.typing import type_from_sql
 from tidegate.spark.context import spark_session
 from tidegate.spark.typing import ask_spark
-from tidegate.spark.values import infer_columns
+from tidegate.spark.values import infer_columns, quote
 from tidegate.time import BATCHES, MAX, MIN, widened
 from tidegate.types import TIMESTAMP, Field, Schema, Type, Value
 
@@ -267,7 +268,7 @@ class Session(OwnConnectors):
                 .locate(text)
             )
         if isinstance(definition, ViewDefinition):
-            fields = self.query(f"SELECT * FROM `{name}`").bound.plan.schema
+            fields = self.query(f"SELECT * FROM {quote(name)}").bound.plan.schema
         else:
             fields = definition.scan.schema
         return [(f.name, str(f.type) + (" (TS)" if f.hidden else "")) for f in fields]
@@ -290,8 +291,9 @@ class Session(OwnConnectors):
         """`SET epoch = 0.5` (seconds), `SET retention = '1 day'` (or a number of ticks)."""
         name, value = statement.this.name.lower(), statement.args["value"]
         try:
-            if name == "epoch" and isinstance(value, exp.Literal) and not value.is_string:
-                self.epoch = float(value.this)
+            seconds = value.this if isinstance(value, exp.Literal) and not value.is_string else "inf"
+            if name == "epoch" and float(seconds) < LARGEST:
+                self.epoch = float(seconds)
             elif name == "retention" and isinstance(value, exp.Literal):
                 self.retention = parse_period(value.this, timestamps=True)
             elif name in ("epoch", "retention"):
