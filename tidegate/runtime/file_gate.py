@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from tidegate.connectors.raw import RawStream, label_of
 from tidegate.errors import Diagnostic
 from tidegate.exchange.messages import Refused
 from tidegate.language.catalog import StreamDefinition
-from tidegate.runtime.checkpoint import FOLDER
+from tidegate.runtime.checkpoint import FOLDER, logged
 from tidegate.runtime.refusals import ASIDE
 from tidegate.storage import Storage, name_in_path
 
@@ -48,6 +49,10 @@ class FileGate:
     aside: dict[str, Mark] = field(default_factory=dict)
     changed: dict[str, Mark] = field(default_factory=dict)
     """Files that are others than those that were let in."""
+    _waiting: dict[str, str] = field(default_factory=dict)
+    """Links that no counted epoch is known to have read, with their files."""
+    _logged: int = -1
+    """The last entry of Spark's log that was looked at for them."""
     _form: Any = None
     _open: bool = False
     _number: int = 0
@@ -62,6 +67,8 @@ class FileGate:
                         f"{folder}/{name}", "is not one of the links to files that were let in"
                     )
                 known[os.readlink(link)] = int(parts[2]), int(parts[3])
+                if folder == self._inbox:
+                    self._waiting[name] = os.readlink(link)
                 self._number = max(self._number, int(parts[1]))
         self.aside = {file: mark for file, mark in self.aside.items() if file not in self.let_in}
         if self.source.declared(self.definition) is not None:
@@ -112,7 +119,7 @@ class FileGate:
             self.source.check(self.definition, [file for file in fresh if file not in problems])
         for file, mark in fresh.items():
             if file not in problems:
-                self._link(self._inbox, file, mark)
+                self._waiting[self._link(self._inbox, file, mark)] = file
                 self.let_in[file] = mark
                 self.aside.pop(file, None)
         return [self._set_aside(file, fresh[file], problem.message) for file, problem in problems.items()]
@@ -145,8 +152,28 @@ class FileGate:
         if self.definition.stops:
             raise Diagnostic("SOURCE_BROKEN", f"{file} cannot be read: {why}")
         mark = self.let_in.pop(file)
+        self._waiting.pop(os.path.basename(link), None)
         os.remove(link)
         return self._set_aside(file, mark, f"{file} cannot be read: {why}")
+
+    def gone(self, read: Mapping[str, int]) -> list[Refused]:
+        """Take out files that were gone before they were read; `read` says how far counted epochs have come in Spark's logs.
+
+        Spark passes over a link that leads nowhere. Whoever puts the file back has it read.
+        """
+        label = label_of(self.definition.name)
+        last = read.get(label, -1)
+        if last > self._logged:
+            for name in logged(self.storage, label, self._logged, last):
+                self._waiting.pop(name, None)
+            self._logged = last
+        lost = [(name, file) for name, file in self._waiting.items() if not os.path.exists(file)]
+        if lost and self.definition.stops:
+            raise Diagnostic("SOURCE_BROKEN", f"{lost[0][1]} was gone before it was read")
+        for name, file in lost:
+            del self._waiting[name], self.let_in[file]
+            os.remove(self.storage.path(f"{self._inbox}/{name}"))
+        return [self._set_aside(file, (0, 0), f"{file} was gone before it was read") for _, file in lost]
 
     def _set_aside(self, file: str, mark: Mark, why: str) -> Refused:
         self._link(self._outside, file, mark)
@@ -163,12 +190,13 @@ class FileGate:
                 self.definition.name,
             )
 
-    def _link(self, folder: str, file: str, mark: Mark) -> None:
+    def _link(self, folder: str, file: str, mark: Mark) -> str:
         self._number += 1
         suffix = os.path.splitext(file)[1]
         known = suffix if _SUFFIX.fullmatch(suffix) else ""
         name = f"{self._number:012d}-{mark[0]}-{mark[1]}{known}"
         os.symlink(file, self.storage.path(f"{folder}/{name}"))
+        return name
 
     def status(self) -> dict[str, list[str]]:
         return {"aside": sorted(self.aside), "changed": sorted(self.changed)}

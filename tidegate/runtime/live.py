@@ -348,6 +348,8 @@ class LiveRun:
 
     def _epoch(self, batch: Batch | None, number: int) -> None:
         """An epoch; a file that cannot be read is set aside, and the epoch begins again without it."""
+        for gate in self._gates.values():
+            self.graph.refuse(gate.gone(self.graph.ledger.latest.checkpoint.logs))
         while True:
             try:
                 self.graph.epoch(batch, number, known=checkpoint.observe(self.graph.storage, number))
