@@ -159,7 +159,7 @@ def _places(path: str) -> list[str]:
 
 
 def local_files(path: str) -> list[str]:
-    """The files of a source on this machine, as Spark finds them."""
+    """The files of a source on this machine, as Spark finds them, in the order of arrival of their rows."""
     if "://" in path:
         return []
     found: list[str] = []
@@ -170,7 +170,25 @@ def local_files(path: str) -> list[str]:
                 found += [os.path.join(folder, n) for n in names if not passed_over(n)]
         elif not passed_over(os.path.basename(place)):
             found.append(place)
-    return sorted(file for file in found if os.path.exists(file))  # a link may lead nowhere
+    return sorted((file for file in found if os.path.exists(file)), key=_uri)  # a link may lead nowhere
+
+
+def _uri(file: str) -> str:
+    """A file's name as Java writes it, which decides the order of Spark's rows.
+
+    >>> sorted(["a1", "a[1]", "a b"], key=_uri)
+    ['a b', 'a[1]', 'a1']
+    """
+    return re.sub(r"[^A-Za-z0-9/_!.~'()*,;:$&+=@\x80-\U0010ffff-]", lambda m: f"%{ord(m[0]):02X}", file)
+
+
+def columns_in_names(path: str) -> set[str]:
+    """The columns, in lower case, that the folders of a path hold in their names, as `day=1` does."""
+    folders = {
+        os.path.dirname(os.path.relpath(f, p)) for p in _places(path) for f in local_files(glob.escape(p))
+    }
+    parts = (part for folder in folders for part in folder.split(os.sep) if "=" in part)
+    return {unquote(part.partition("=")[0]).lower() for part in parts}
 
 
 def _leads_back(folder: str, name: str) -> bool:
@@ -194,6 +212,9 @@ def opened(file: str) -> Iterator[IO[bytes]]:
 
 def load(definition: StreamDefinition, reader: Any, path: str | list[str]) -> DataFrame:
     """What Spark's reader finds there."""
+    # Spark looks into folders of folders where their names hold columns, or where it is told to.
+    if isinstance(path, str) and "://" not in path and not columns_in_names(path):
+        reader = reader.option("recursiveFileLookup", "true")
     try:
         frame: DataFrame = reader.load(path)
     except AnalysisException as problem:
