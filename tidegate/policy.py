@@ -13,7 +13,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -79,6 +79,11 @@ class Policy:
         if roots is not None:
             self._check_place(text, roots, "read" if what == "source" else "written")
 
+    def check_file(self, file: str) -> None:
+        """Whether a file of this machine that a source has come upon may be read: it may be a link."""
+        if self.read is not None and not any(_within(file, os.path.realpath(_local(r))) for r in self.read):
+            raise _refused(f"'{file}' leads out of the directories that may be read")
+
     def _check_format(self, name: str) -> None:
         if self.formats is not None and name.lower() not in self.formats:
             raise _refused(f"the format '{name}' is not available")
@@ -124,12 +129,19 @@ def _within(path: str, base: str) -> bool:
 
 
 def _reached(path: str) -> Iterator[str]:
-    """What a path names now: the places themselves, and the links in directories."""
-    places: Sequence[str] = glob.glob(path) if _WILD.search(path) else [path]
-    for place in places:
+    """What a path names now: the places themselves, and the links in directories, also in those that links lead to."""
+    # Sets of characters are written in more ways than here, and Spark's wildcards reach hidden names, too.
+    pattern = re.sub(r"\[[^/]*\]", "*", path)
+    places = glob.glob(pattern, include_hidden=True) if _WILD.search(path) else [path]
+    seen: set[str] = set()
+    while places:
+        place = places.pop()
         yield place
         for folder, folders, names in os.walk(place):
-            yield from (p for n in (*folders, *names) if os.path.islink(p := os.path.join(folder, n)))
+            links = [p for n in (*folders, *names) if os.path.islink(p := os.path.join(folder, n))]
+            fresh = {os.path.realpath(link) for link in links} - seen
+            seen |= fresh
+            places += fresh
 
 
 OPEN = Policy()

@@ -15,14 +15,16 @@ _NAMES = (
     r"|sas[._-]?key|jaas|authorization|basic[._-]?auth|auth[._-]?info|signature"
 )
 _NAME = rf"(?:{_NAMES})[\w.\-]{{0,40}}"
-_IS = r"\s{0,9}=>?\s{0,9}"
+_GAP = r"(?:\s|/\*(?:[^*]|\*(?!/)){0,200}\*/|--[^\n]{0,200}\n){0,200}"
+"""Between the words of a statement: columns are aligned, and comments stand anywhere."""
+_IS = rf"[`\"']?{_GAP}=>?{_GAP}"
 _SECRETS = (
     # WITH (… = '…'), also where the quote is not closed
-    re.compile(rf"(?i){_NAME}`?{_IS}'((?:[^'\\]|\\.|'')*)"),
-    re.compile(rf"(?i){_NAME}[`\"']?\s{{0,9}}[=:]\s{{0,9}}\"((?:[^\"\\]|\\.)*)"),
+    re.compile(rf"(?is){_NAME}{_IS}'((?:[^'\\]|\\.|'')*)"),
+    re.compile(rf"(?is){_NAME}(?:{_IS}|[`\"']?\s{{0,9}}:\s{{0,9}})\"((?:[^\"\\]|\\.)*)"),
     # inside a value: password=…;  sig=…&
     re.compile(rf"(?i)(?:{_NAME}|\bsig){_IS}([^\s'\";&,)]+)"),
-    re.compile(r"://[^\s/:@'\"]*:([^\s/@'\"]+)@"),
+    re.compile(r"://[^\s/:@'\"]*:([^\s/'\"]+)@"),
     re.compile(r"(?i)\b(?:basic|bearer)\s{1,9}([A-Za-z0-9+/=._~-]{8,})"),
 )
 # Bounded repetitions, because a statement may be long: every pattern is tried from many places.

@@ -54,7 +54,7 @@ from tidegate.scalars.functions import AggregateFunction, ScalarFunction
 from tidegate.scalars.typing import type_from_sql
 from tidegate.spark.context import spark_session
 from tidegate.spark.typing import ask_spark
-from tidegate.spark.values import infer_columns
+from tidegate.spark.values import infer_columns, quote
 from tidegate.time import BATCHES, MAX, MIN, widened
 from tidegate.types import TIMESTAMP, Field, Schema, Type, Value
 
@@ -220,11 +220,12 @@ class Session(OwnConnectors, Settings):
             case syntax.AsOf():
                 return self._as_of(statement, text, progress)
             case syntax.InsertInto():
+                call, said = statement.args["sink"], statement.args.get("options")
                 try:
-                    said = statement.args.get("options")
-                    sink = read_call(statement.args["sink"], said, self.catalog, "sink")
+                    sink = read_call(call, said, self.catalog, "sink")
+                    open_sink(sink)  # it may be at a place that it cannot be at
                 except Diagnostic as diagnostic:
-                    raise diagnostic.locate(text) from None
+                    raise diagnostic.at(span_of(call)).locate(text) from None
                 return self.bound_query(statement.args["query"], text).into(sink, progress)
             case syntax.SetOption():
                 self.set_option(statement, text)
@@ -263,7 +264,7 @@ class Session(OwnConnectors, Settings):
                 .locate(text)
             )
         if isinstance(definition, ViewDefinition):
-            fields = self.query(f"SELECT * FROM `{name}`").bound.plan.schema
+            fields = self.query(f"SELECT * FROM {quote(name)}").bound.plan.schema
         else:
             fields = definition.scan.schema
         return [(f.name, str(f.type) + (" (TS)" if f.hidden else "")) for f in fields]

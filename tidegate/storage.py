@@ -246,7 +246,7 @@ class Storage:
     def delete(self, name: str) -> None:
         """Delete a file, if it is there."""
         if self.local is not None:
-            if os.path.exists(self.path(name)):
+            if os.path.lexists(self.path(name)):
                 os.remove(self.path(name))
             return
         system, root = self._remote()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tidegate.errors import Diagnostic
+from tidegate.language.dialect import parse
+from tidegate.runtime.snapshots import Ordering
 from tidegate.session import connect
 
 
@@ -23,6 +25,8 @@ def test_options_hold_for_the_session() -> None:
         ("SET retenton = 5", "UNKNOWN_OPTION", 5),
         ("SET epoch = 'soon'", "WRONG_ARGUMENTS", 5),
         ("SET epochs = 'elsewhere'", "WRONG_ARGUMENTS", 5),
+        ("SET epoch = 1e400", "WRONG_ARGUMENTS", 5),
+        (f"SET retention = {'9' * 1001}", "STATEMENT_TOO_LARGE", 17),
         ("SET retention = 'a while'", "INVALID_PERIOD", 5),
     ],
 )
@@ -34,3 +38,17 @@ def test_wrong_options_are_told_and_change_nothing(text: str, condition: str, co
     assert caught.value.position is not None
     assert caught.value.position.column == column
     assert (session.epoch, session.retention) == (None, None)
+
+
+def test_a_view_is_described_whatever_its_name_is() -> None:
+    session = connect()
+    session.stream("S", [{"a": 1, "t": 0}], ordered_by="t")
+    session.sql("CREATE VIEW `a``b` AS SELECT a FROM S")
+    assert session.sql("DESCRIBE `a``b`") == [("a", "BIGINT")]
+
+
+def test_rows_of_a_snapshot_are_ordered_by_columns_that_there_are() -> None:
+    for number in ("1.5", "0", "3", "1e2"):
+        (term,) = parse(f"SELECT a, b FROM S ORDER BY {number} LIMIT 1")[0].args["order"].expressions
+        with pytest.raises(Diagnostic, match="UNKNOWN_COLUMN"):
+            Ordering((term,))._place(term.this, ["a", "b"])

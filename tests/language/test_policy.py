@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +15,11 @@ from tests.language.hostile import HOSTILE
 from tidegate import CLOSED, Diagnostic, Session, closed, connect
 from tidegate.cli import app
 from tidegate.connectors.file_sinks import FileSink
+from tidegate.connectors.registry import SOURCES
+from tidegate.connectors.sinks import open_sink
 from tidegate.language.catalog import SourceCall
 from tidegate.redaction import is_secret, masked
+from tidegate.runtime.file_gate import gate_of
 from tidegate.storage import Storage, name_in_path
 
 CASES = [line.partition(" ") for line in HOSTILE.strip().splitlines()]
@@ -85,6 +89,52 @@ def test_a_link_that_came_later_leads_nowhere(places: dict[str, str]) -> None:
             use()
         assert caught.value.condition == "NOT_ALLOWED"
         assert caught.value.position is not None
+
+
+@pytest.mark.parametrize("pattern", ["more", "more/*", "mor[^f]"])
+def test_a_link_behind_a_link_or_hidden_leads_nowhere(places: dict[str, str], pattern: str) -> None:
+    os.remove(f"{places['inside']}/out")
+    os.makedirs(f"{places['inside']}/beside/sub")
+    os.mkdir(f"{places['inside']}/more")
+    text = f"CREATE OR REPLACE STREAM X(a STRING, t BIGINT) SOURCE csv('{places['inside']}/{pattern}') ORDERED BY t"
+    os.symlink(f"{places['inside']}/beside", f"{places['inside']}/more/.beside")
+    os.symlink(f"{places['inside']}/more", f"{places['inside']}/beside/back")
+    found = session(places)
+    found.sql(text)
+    os.symlink(places["outside"], f"{places['inside']}/beside/sub/out")
+    assert refused(found, text).condition == "NOT_ALLOWED"
+
+
+def test_a_link_that_comes_while_a_stream_is_followed_is_set_aside(places: dict[str, str]) -> None:
+    found = session(places)
+    os.mkdir(f"{places['inside']}/more")
+    found.sql(f"CREATE STREAM X(a STRING, t BIGINT) SOURCE csv('{places['inside']}/more') ORDERED BY t")
+    definition = found.query("SELECT a FROM X").definitions["X"]
+    gate = gate_of(Storage(f"{places['sink']}/state"), definition, SOURCES.named(definition.source))
+    assert gate is not None
+    assert gate.look(starting=True) == []
+    os.symlink(f"{places['outside']}/secret.csv", f"{places['inside']}/more/b.csv")
+    os.symlink(f"{places['inside']}/a.csv", f"{places['inside']}/more/c.csv")
+    (aside,) = gate.look()
+    assert aside.file == f"{places['inside']}/more/b.csv"
+    assert list(gate.let_in) == [f"{places['inside']}/more/c.csv"]
+
+
+def test_a_sink_is_where_its_uri_says(places: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's functions take a URI for a path below the current directory, where nobody said that answers may go."""
+    monkeypatch.chdir(places["outside"])
+    for uri in (f"file:{places['sink']}/x", f"file://{places['sink']}/y"):
+        sink = open_sink(SourceCall("csv", (uri,)))
+        assert isinstance(sink, FileSink)
+        sink.claim("me")
+    assert sorted(os.listdir(places["sink"])) == ["out", "x", "y"]
+    query = connect()
+    query.stream("S", [{"a": "x", "t": 1}], ordered_by="t")
+    for uri in ("s3a://bucket/x", f"file://host{places['sink']}"):
+        found = refused(query, f"INSERT INTO csv('{uri}') SELECT a FROM S")
+        assert found.condition == "UNSUPPORTED"
+        assert found.position is not None
+    assert os.listdir(".") == ["secret.csv"]
 
 
 def test_sinks_given_by_a_program_pass_too(places: dict[str, str]) -> None:
@@ -182,6 +232,30 @@ def test_no_message_tells_a_secret() -> None:
     assert [s for s in SECRETS[:3] if s in told] == []
     # They are kept where they are needed.
     assert query.definitions["X"].source.option["kafka.ssl.key.password"] == "open-sesame-2"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "kafka.ssl.key.password                        = '‸'",
+        "kafka.ssl.key.password =\n                   '‸'",
+        "kafka.ssl.key.password /* of the store */ = -- not for others\n '‸'",
+        "'kafka.ssl.key.password' = '‸'",
+        "\"kafka.ssl.key.password\" = '‸'",
+        "kafka.bootstrap = 'sasl://ann:p@‸@host:9'",
+    ],
+)
+def test_a_secret_is_hidden_however_it_is_laid_out(written: str) -> None:
+    """Nothing is known yet of a statement that cannot be read: its text alone tells what is secret."""
+    secret = f"open-sesame-{uuid.uuid4().hex}"
+    option = written.replace("‸", secret)
+    text = (
+        f"CREATE STREAM X(a STRING, t BIGINT) SOURCE kafka('h:9', 't') ORDERED BY t WITH ({option}) nonsense"
+    )
+    diagnostic = refused(connect(), text)
+    assert diagnostic.text is not None
+    assert len(diagnostic.text) == len(text)
+    assert secret not in f"{diagnostic}{diagnostic.text}"
 
 
 @pytest.mark.parametrize(

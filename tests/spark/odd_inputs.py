@@ -168,6 +168,7 @@ JSON = (
     Kind("a decimal with digits too many", "json", _object(d="1.239"), refused=("column 'd' is no DECIMAL(5,2): 1.239",)),
     Kind("blank lines", "json", b"\n  \n" + _object(), PLAINLY, note="no rows"),
     Kind("characters written with escapes", "json", _object(s='"\\u00e4"'), ({"s": "ä"},), note="used"),
+    Kind("bytes that are no UTF-8", "json", _object(s='"@"').replace(b"@", b"\xff"), refused=("the row cannot be read",)),
 )  # fmt: skip
 
 DEBEZIUM = (
@@ -183,6 +184,7 @@ DEBEZIUM = (
     ),
     Kind("a number beyond its type", "debezium", _event(a=str(2**40)), refused=(f"column 'a' is no INT: {2**40}",)),
     Kind("half of a surrogate pair", "debezium", _event(s='"\\ud800"'), refused=("column 's' is no STRING: \\ud800",)),
+    Kind("bytes that are no UTF-8", "debezium", _event(s='"@"').replace(b"@", b"\xff"), refused=("this is no UTF-8",)),
     Kind(
         "values nested 100,000 deep", "debezium", b'<"op": "c", "after": ' + b"[" * 100_000 + b"]" * 100_000 + b">\n",
         refused=("this is not Debezium's envelope: RecursionError",),
@@ -240,6 +242,8 @@ LIVELY = (
           "test_refusals.py::test_integer_time_has_the_bound_that_is_said"),
     Shown("a row later than `slack` allows", "live", "refused: `later than promised`", "test_odd_inputs.py::test_a_late_row_is_refused"),
     Shown("a file older than a week", "live", "read", "test_live_files.py::test_csv_files_come_as_they_are"),
+    Shown("a file that is gone before it was read", "live", "set aside by its name; read if it comes back",
+          "test_live_files.py::test_a_file_that_is_gone_before_it_was_read"),
     Shown("a file that grows or is replaced after it was read", "live", "told by its name in the log and in the status; its new rows are not read",
           "test_live_files.py::test_csv_files_come_as_they_are"),
     Shown("a file that breaks in the middle", "live", "set aside whole, and the stream goes on; with `on_error = 'stop'` it ends",

@@ -148,6 +148,26 @@ def test_a_single_file_is_a_live_source(
     assert values(live) == [1, 2]
 
 
+def test_a_file_that_is_gone_before_it_was_read(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+    """One file in an epoch: the others wait, and somebody tidies up."""
+    for i in (1, 2, 3):
+        (folder / f"{i}.csv").write_text(f"a,t\n{i},{i}\n")
+    live = started(spark, folder, f"csv('{folder}')", "WITH (max_files_per_trigger = 1, slack = 9)")
+    run = live.run
+    run._source(run.graph.definitions["S"])  # they are let in
+    (folder / "2.csv").rename(tmp_path / "2.csv")
+    run.drain()
+    assert run.status()["files"]["S"]["aside"] == [str(folder / "2.csv")]
+    (folder / "1.csv").unlink()  # it was read
+    (tmp_path / "2.csv").rename(folder / "2.csv")
+    live.finish()
+    assert run.status()["files"]["S"] == {"aside": [], "changed": []}
+    assert values(live) == [1, 2, 3]
+    sources = run.status()["sources"]["S"]
+    assert (sources["rows"], sources["quarantine"]) == (3, {ASIDE: 1})
+    live.stop()
+
+
 def test_a_stream_may_stop_at_a_broken_file(spark: SparkSession, folder: Path) -> None:
     (folder / "1.csv").write_text("a,t\n1,1\n")
     live = started(spark, folder, f"csv('{folder}')", "WITH (on_error = 'stop')")

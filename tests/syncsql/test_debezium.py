@@ -46,6 +46,8 @@ def test_an_event_is_a_row(text, row):
         (event("c", after={"id": "one"}), "column 'id'"),
         (event("c", after={"id": 1.5}), "column 'id'"),
         (event("c", after={"id": 1, "name": 7}), "column 'name'"),
+        # written out, it would keep a worker busy for longer than anybody waits
+        ('{"op": "c", "ts_ms": 17, "after": {"id": 1e20000}}', r"column 'id' is no INT: 1E\+20000"),
     ],
 )
 def test_an_event_that_gives_no_row_says_why(text, words):

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from math import floor
+from math import floor, isfinite
 
 from sqlglot import exp
 
@@ -123,13 +123,13 @@ def _function(formula: Formula) -> Callable[[int, int], int]:
         found = scalar((i, time.to_datetime(now) if timestamps else now))
         if isinstance(found, int):
             return found * unit
-        if isinstance(found, (float, Decimal)):
+        if isinstance(found, (float, Decimal)) and isfinite(found):
             return floor(Fraction(found) * unit)
         if isinstance(found, datetime):
             return time.to_ticks(found)
         if isinstance(found, timedelta):
             return found // timedelta(microseconds=1)
-        raise invalid(f"this is NULL for window {i}", span)
+        raise invalid(f"this is {'NULL' if found is None else found} for window {i}", span)
 
     return value
 

@@ -40,10 +40,12 @@ class _Decoder:
         for batch in batches:
             yield self._decoded(batch)
 
-    def _row(self, line: str) -> tuple[dict[str, Value] | None, str | None]:
+    def _row(self, line: bytes) -> tuple[dict[str, Value] | None, str | None]:
         """The row of an event, or why there is none; whatever an event holds, only it is refused."""
         try:
-            row = decode(line, self.columns)
+            row = decode(line.decode(), self.columns)
+        except UnicodeDecodeError:
+            return {}, "this is no UTF-8"
         except UnreadableEventError as why:
             return {}, str(why)
         except (RecursionError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as why:
@@ -56,7 +58,8 @@ class _Decoder:
         rows: list[dict[str, Value]] = []
         texts: list[str | None] = []
         reasons: list[str | None] = []
-        for place, line in enumerate(batch.column(self.column).to_pylist()):
+        # Spark hands on the bytes of a line, whatever they are.
+        for place, line in enumerate(batch.column(self.column).cast(pa.binary()).to_pylist()):
             if line is None or not line.strip():
                 continue
             row, problem = self._row(line)
@@ -64,7 +67,7 @@ class _Decoder:
                 continue
             places.append(place)
             rows.append(row)
-            texts.append(None if problem is None else line)
+            texts.append(None if problem is None else line.decode(errors="replace"))
             reasons.append(problem)
         kept = batch.take(pa.array(places, pa.int64()))
         arrays = [kept.column(name) for name in self.others]

@@ -16,6 +16,7 @@ from tidegate.connectors.files import (
     PATH,
     PER_TRIGGER,
     FileSource,
+    escaped,
     existing,
     file_stream,
     load,
@@ -97,7 +98,7 @@ class CsvFiles(FileSource):
         layouts = self._layouts(definition, path)
         parts = []
         for layout, files in layouts.items():
-            places = path if len(layouts) == 1 else files
+            places = path if len(layouts) == 1 else [escaped(file) for file in files]
             parts.append(self._frame(spark.read, definition, layout, places, ROW_NUMBER, more))
         frame = parts[0]
         for part in parts[1:]:

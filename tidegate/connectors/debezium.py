@@ -35,6 +35,8 @@ DECIMAL_TEXT = r"[ \t]*[+-]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE]([+-]?[0-9]+))?
 """How a decimal is written."""
 DECIMAL_PLACES = r"[.]([0-9]*?)0*(?:[eE].*|[ \t]*)$"
 """The digits after its point, without the last zeros."""
+_LONGEST = 19
+"""No integer has more digits."""
 _WRITTEN, _PLACES = re.compile(DECIMAL_TEXT), re.compile(DECIMAL_PLACES)
 
 
@@ -131,7 +133,9 @@ def _cell(
 
 def _value(value: Any, type_: Type, unit: float) -> Value:
     if type_.is_integral:
-        if isinstance(value, bool) or int(value) != value:
+        # Nobody has to write out a number that is beyond every integer.
+        beyond = isinstance(value, Decimal) and value.is_finite() and value.adjusted() >= _LONGEST
+        if isinstance(value, bool) or beyond or int(value) != value:
             raise ValueError
         return int(value)
     if type_.name in ("FLOAT", "DOUBLE"):

@@ -14,8 +14,9 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame
 
 from tidegate.connectors.csv_files import TEXT_FORM
-from tidegate.connectors.files import FORMATS
+from tidegate.connectors.files import FORMATS, local_path
 from tidegate.connectors.protocol import ANSWER, Sink, form_of
+from tidegate.errors import unsupported
 from tidegate.language.signatures import Option, Signature
 
 DIRECTORY = Option("directory", meaning="where to write; it must not hold an answer already")
@@ -106,12 +107,28 @@ class FileSinks:
     def open(self, arguments: Sequence[Any], settings: dict[str, str]) -> Sink:
         options = dict(self.defaults) | self.signature.for_spark(settings.items())
         return FileSink(
-            str(arguments[0]),
+            _on_this_machine(str(arguments[0])),
             self.signature.name,
             tuple(sorted(options.items())),
             form_of(settings),
             settings.get(ANSWER.name) == "latest",
         )
+
+
+def _on_this_machine(path: str) -> str:
+    """The directory that a path or URI means, which is not one of that name below the current one.
+
+    >>> _on_this_machine("file:///out/hot"), _on_this_machine("out/hot")
+    ('/out/hot', 'out/hot')
+    """
+    if re.match(r"file:(/|///)[^/]", path):
+        return local_path(path, follow=False)
+    if path.startswith("file:") or "://" in path:
+        raise unsupported(
+            f"a sink of files is a directory of this machine: {path}",
+            help="write there, and copy the folders epoch=N when they are there",
+        )
+    return path
 
 
 PARQUET = FileSinks(

@@ -7,6 +7,7 @@ import csv
 import glob
 import gzip
 import os
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -83,9 +84,9 @@ class FileSource(Source):
     def first_refused(
         self, spark: SparkSession, definition: StreamDefinition, file: str
     ) -> tuple[str, str] | None:
-        if not os.path.isfile(file):
+        if not os.path.isfile(file) or escaped(file) != file:
             return None
-        alone = replace(definition, source=replace(definition.source, arguments=(glob.escape(file),)))
+        alone = replace(definition, source=replace(definition.source, arguments=(file,)))
         rows = self.every_row(spark, alone).frame.filter("bad IS NOT NULL").orderBy("o1", "o2")
         found = rows.select("o1", "o2", "bad").first()
         if found is None or found.o1:  # rows of later blocks are numbered from there
@@ -126,23 +127,81 @@ def existing(definition: StreamDefinition) -> str:
     path = path_of(definition)
     if "://" in path:
         return path
-    if not glob.glob(path):
+    places = _places(os.path.abspath(path))
+    if not places:
         raise _not_found(definition, path)
+    if all(passed_over(os.path.basename(p)) and not os.path.isdir(p) for p in places):
+        raise Diagnostic(
+            "SOURCE_NOT_FOUND",
+            f"the source of '{definition.name}' is no file that Spark reads: {path}",
+            help="names that begin with '_' or '.' are passed over: give the file another one",
+        )
     return os.path.abspath(path)
 
 
+def passed_over(name: str) -> bool:
+    """Whether Spark passes over what has this name in a folder: what somebody hides, or has not finished.
+
+    >>> [n for n in ("a.csv", ".a.csv", "_a.csv", "_a=1", "a.csv._COPYING_") if passed_over(n)]
+    ['.a.csv', '_a.csv', 'a.csv._COPYING_']
+    """
+    return name.startswith(".") or name.endswith("._COPYING_") or (name.startswith("_") and "=" not in name)
+
+
+def escaped(file: str) -> str:
+    """A file's name as Spark takes a path, in which some characters are a pattern's.
+
+    >>> escaped("/in/a[1].csv")
+    '/in/a\\\\[1\\\\].csv'
+    """
+    return re.sub(r"[*?{}\[\]\\]", r"\\\g<0>", file)
+
+
+def _places(path: str) -> list[str]:
+    """What a path or pattern names. Spark writes [^…] where others write [!…], and hides nothing from a pattern."""
+    return sorted(glob.glob(path.replace("[^", "[!"), include_hidden=True))
+
+
 def local_files(path: str) -> list[str]:
-    """The files of a source on this machine, as Spark finds them."""
+    """The files of a source on this machine, as Spark finds them, in the order of arrival of their rows."""
     if "://" in path:
         return []
     found: list[str] = []
-    for place in sorted(glob.glob(path)):
+    for place in _places(path):
         if os.path.isdir(place):
-            for folder, _, names in os.walk(place):
-                found += [os.path.join(folder, n) for n in names if not n.startswith(("_", "."))]
-        else:
+            for folder, folders, names in os.walk(place, followlinks=True):
+                folders[:] = [n for n in folders if not (passed_over(n) or _leads_back(folder, n))]
+                found += [os.path.join(folder, n) for n in names if not passed_over(n)]
+        elif not passed_over(os.path.basename(place)):
             found.append(place)
-    return sorted(file for file in found if os.path.exists(file))  # a link may lead nowhere
+    return sorted((file for file in found if os.path.exists(file)), key=_uri)  # a link may lead nowhere
+
+
+def _uri(file: str) -> str:
+    """A file's name as Java writes it, which decides the order of Spark's rows.
+
+    >>> sorted(["a1", "a[1]", "a b"], key=_uri)
+    ['a b', 'a[1]', 'a1']
+    """
+    return re.sub(r"[^A-Za-z0-9/_!.~'()*,;:$&+=@\x80-\U0010ffff-]", lambda m: f"%{ord(m[0]):02X}", file)
+
+
+def columns_in_names(path: str) -> set[str]:
+    """The columns, in lower case, that the folders of a path hold in their names, as `day=1` does."""
+    folders = {
+        os.path.dirname(os.path.relpath(f, p)) for p in _places(path) for f in local_files(glob.escape(p))
+    }
+    parts = (part for folder in folders for part in folder.split(os.sep) if "=" in part)
+    return {unquote(part.partition("=")[0]).lower() for part in parts}
+
+
+def _leads_back(folder: str, name: str) -> bool:
+    """Whether a folder's link leads to the folder itself, or to one that it is in."""
+    place = os.path.join(folder, name)
+    if not os.path.islink(place):
+        return False
+    above = os.path.realpath(place)
+    return os.path.commonpath([above, os.path.realpath(folder)]) == above
 
 
 @contextmanager
@@ -157,6 +216,9 @@ def opened(file: str) -> Iterator[IO[bytes]]:
 
 def load(definition: StreamDefinition, reader: Any, path: str | list[str]) -> DataFrame:
     """What Spark's reader finds there."""
+    # Spark looks into folders of folders where their names hold columns, or where it is told to.
+    if isinstance(path, str) and "://" not in path and not columns_in_names(path):
+        reader = reader.option("recursiveFileLookup", "true")
     try:
         frame: DataFrame = reader.load(path)
     except AnalysisException as problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from tidegate.connectors.files import (
     PATH,
     PER_TRIGGER,
     FileSource,
+    columns_in_names,
     existing,
     load,
     missing_column,
@@ -32,8 +34,9 @@ class ParquetFiles(FileSource):
     def check(self, definition: StreamDefinition, files: Sequence[str]) -> None:
         """Each column must be in some file: those that are older may have fewer. Directories may name further ones."""
         found = {name.lower(): name for file in files for name in _schema(definition, file).names}
+        found |= {name: name for name in columns_in_names(os.path.abspath(path_of(definition)))}
         for column in definition.columns:
-            if files and column.name.lower() not in found and not any("=" in file for file in files):
+            if files and column.name.lower() not in found:
                 raise missing_column(definition, column.name, list(found.values()), path_of(definition))
 
     def form(self, definition: StreamDefinition, file: str) -> Any:

@@ -285,6 +285,14 @@ def _ticks(column: str, type_: Any) -> str:
 
 
 def stream_reader(spark: SparkSession, definition: StreamDefinition) -> Any:
-    """A reader of live rows. Spark files a source's offsets under its name: letters, digits and underscores only."""
-    label = "".join(c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in definition.name)
-    return spark.readStream.name(label)
+    """A reader of live rows."""
+    return spark.readStream.name(label_of(definition.name))
+
+
+def label_of(name: str) -> str:
+    """Under which name Spark files a source's offsets: letters, digits and underscores only.
+
+    >>> label_of("Bids"), label_of("my bids")
+    ('Bids', 'my_20_bids')
+    """
+    return "".join(c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in name)

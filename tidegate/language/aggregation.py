@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tidegate.errors import Diagnostic
+from tidegate.language.limits import LARGEST
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.functions import AggregateFunction
 from tidegate.types import BIGINT, DOUBLE, Type, array, decimal
@@ -44,6 +45,9 @@ SQL_AGGREGATES = (
 
 _FLAT_ARITY = {"SUM": 1, "MIN": 1, "MAX": 1, "AVG": 1, "VAR_SAMP": 1, "VAR_POP": 1, "STDDEV_SAMP": 1,
                "STDDEV_POP": 1, "MEDIAN": 1, "FIRST": 1, "LAST": 1, "ARG_MIN": 2, "ARG_MAX": 2}  # fmt: skip
+
+
+_READ = ("this", "expression", "quantile")
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,12 @@ def read_call(node: exp.Expression, user: Mapping[str, AggregateFunction]) -> Ca
     elif node.key in user:
         name, arguments = node.key, list(node.iter_expressions())
     else:
-        arguments = [a for k in ("this", "expression", "quantile") if (a := node.args.get(k)) is not None]
+        arguments = [a for k in _READ if (a := node.args.get(k)) is not None]
         arguments += node.args.get("expressions") or []
+        # A call that says more than is read must not be taken for the plain one.
+        further = [v for k, v in node.args.items() if isinstance(v, exp.Expression) and k not in _READ]
+        if name in _FLAT_ARITY and further:
+            raise _arity(name, _FLAT_ARITY[name], len(arguments) + len(further), whole)
     if name is None or (name.islower() and name not in user):
         raise Diagnostic(
             "UNKNOWN_AGGREGATE",
@@ -104,6 +112,8 @@ def read_call(node: exp.Expression, user: Mapping[str, AggregateFunction]) -> Ca
             condition if where is None else exp.And(this=exp.paren(where), expression=exp.paren(condition))
         )
         return Call("COUNT", (condition,) if distinct else (), distinct, where)
+    if name == "COUNT" and not arguments:
+        raise _arity(name, 1, 0, whole)
     if name == "COUNT" and not distinct and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
         arguments = []
     parameter: float | int | None = None
@@ -135,7 +145,7 @@ def _parameter(name: str, node: exp.Expression, whole: exp.Expression) -> float 
         value = None
     if name == "QUANTILE" and value is not None and 0 <= value <= 1:
         return value
-    if name == "TOP_K" and value is not None and value == int(value) and value >= 1:
+    if name == "TOP_K" and value is not None and value.is_integer() and 1 <= value <= LARGEST:
         return int(value)
     wanted = "a constant between 0 and 1" if name == "QUANTILE" else "a positive whole constant"
     raise Diagnostic("WRONG_ARGUMENTS", f"the last argument of {name} must be {wanted}").at(

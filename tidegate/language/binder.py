@@ -15,7 +15,7 @@ from tidegate.algebra import operators as op
 from tidegate.algebra.batches import in_batches
 from tidegate.algebra.clocks import by_arithmetic
 from tidegate.algebra.modify import Since
-from tidegate.errors import Diagnostic, did_you_mean, unsupported
+from tidegate.errors import Diagnostic, did_you_mean, foreign, unsupported
 from tidegate.language import syntax
 from tidegate.language.aggregation import asks_arrival
 from tidegate.language.blocks import Ask, Block
@@ -59,7 +59,10 @@ def bind(statement: exp.Expression, catalog: Catalog, text: str, ask: Ask | None
             if binder.time.batched:
                 plan = _in_batches(plan, binder.time.batched)
     except Diagnostic as diagnostic:
-        raise diagnostic.locate(text) from diagnostic.__cause__
+        place = span_of(statement) if diagnostic.text is None else None
+        raise diagnostic.at(place).locate(text) from diagnostic.__cause__
+    except Exception as problem:
+        raise foreign(problem).at(span_of(statement)).locate(text) from problem
     return BoundQuery(plan, binder.time.domain, output, text, catalog, bool(binder.time.batched))
 
 

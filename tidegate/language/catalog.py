@@ -43,6 +43,8 @@ class SourceCall:
     arguments: tuple[Any, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
     connector: Connector | None = field(default=None, compare=False, repr=False)
+    policy: Policy = field(default=OPEN, compare=False, repr=False)
+    """What the call may reach while it is used: files come, and links among them."""
 
     def __post_init__(self) -> None:
         for name, value in (*(("", a) for a in self.arguments), *self.options):

@@ -16,6 +16,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from tidegate.errors import Diagnostic, Kind, did_you_mean, position_at
 from tidegate.language import syntax
+from tidegate.language.arguments import FEWEST, MOST, TOO_MANY, all_there, at_most, distinct_first
 from tidegate.language.limits import LARGEST, LONGEST, check_length, checked
 from tidegate.language.sequences import (
     FORMS,
@@ -43,18 +44,8 @@ STATEMENTS = (
 )  # fmt: skip
 CHANGES = ("UPDATE", "DELETE", "MERGE", "ALTER", "TRUNCATE")
 CLAUSES = (
-    "FROM",
-    "WHERE",
-    "GROUP",
-    "HAVING",
-    "ORDER",
-    "LIMIT",
-    "UNION",
-    "EXCEPT",
-    "INTERSECT",
-    "JOIN",
-    "WINDOW",
-)
+    "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "JOIN", "WINDOW",
+)  # fmt: skip
 
 
 _TWO_ARGUMENTS = ("QUANTILE", "ARG_MIN", "ARG_MAX", "MIN_BY", "MAX_BY")
@@ -76,25 +67,16 @@ class _Tokenizer(Spark.Tokenizer):
     }
 
 
-def _distinct_first(build: Callable[..., Any]) -> Callable[..., Any]:
-    """DISTINCT before two arguments is said of the first; sqlglot would take both for one."""
-
-    def built(arguments: list[exp.Expression]) -> Any:
-        only = arguments[0] if len(arguments) == 1 else None
-        if not isinstance(only, exp.Distinct):
-            return build(arguments)
-        first, *others = only.expressions
-        return build([exp.Distinct(expressions=[first]), *others])
-
-    return built
-
-
 class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
     JOINS_HAVE_EQUAL_PRECEDENCE = False  # a comma binds weaker than JOIN, as in Spark's own grammar
     OPERATION_MODIFIERS: ClassVar[set[str]] = {"STREAMED", "COMPLETE"}
     FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {
         **Spark.Parser.FUNCTIONS,
-        **{name: _distinct_first(Spark.Parser.FUNCTIONS[name]) for name in _TWO_ARGUMENTS},
+        **{name: distinct_first(Spark.Parser.FUNCTIONS[name]) for name in _TWO_ARGUMENTS},
+    }
+    FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
+        **Spark.Parser.FUNCTION_PARSERS,
+        **{name: at_most(most, Spark.Parser.FUNCTION_PARSERS[name]) for name, most in MOST.items()},
     }
     STATEMENT_PARSERS: ClassVar[dict[TokenType, Callable[[Any], Any]]] = {
         **Spark.Parser.STATEMENT_PARSERS,
@@ -125,6 +107,13 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         elif message.startswith("Expecting"):
             message = f"expected{message.removeprefix('Expecting')}, found {found}"
         self._stop(message.split(" <Token")[0], start, end, help)
+
+    def validate_expression(self, expression: Any, args: list[Any] | None = None) -> Any:
+        if args and not all_there(expression, args):
+            self.raise_error(TOO_MANY)
+        if args and len(args) < FEWEST.get(type(expression), 0):
+            self.raise_error("Required keyword")
+        return super().validate_expression(expression, args)
 
     def _misspelt_clause(self) -> str | None:
         """A misspelt keyword reads as an alias, and the error shows one word later."""
@@ -160,6 +149,7 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
 
     def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
         items: list[Any] = super()._parse_csv(parse_method, sep=sep)
+        self.listed = len(items)
         if items and self._prev and self._prev.token_type == sep:
             self._stop(f"something is missing after '{self._prev.text}'", *self._here())
         return items
@@ -562,6 +552,9 @@ def parse(text: str) -> list[exp.Expression]:
         reached = parser._curr or parser._prev
         where = position_at(text, reached.start if reached else 0)
         raise Diagnostic("STATEMENT_TOO_LARGE", "the statement is nested too deeply", where, text) from None
+    except (LookupError, TypeError, ValueError, AttributeError):
+        where = position_at(text, parser._prev.start, parser._prev.end + 1)
+        raise Diagnostic("SYNTAX_ERROR", "these arguments make no call", where, text) from None
     for statement in statements:
         if isinstance(statement, syntax.AsOf) and statement.args.get("with_") is not None:
             # The parser gives WITH to the whole statement; it belongs to the query.

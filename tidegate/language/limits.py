@@ -35,6 +35,9 @@ ITEMS = 1_000
 NAME = 255
 """Characters of a name."""
 
+DIGITS = 1_000
+"""Characters of a number."""
+
 _HELP = "split it into several queries; docs/security.md has all limits"
 
 
@@ -84,6 +87,8 @@ def _problem(node: exp.Expression, parts: int, depth: int, queries: int) -> str 
         return f"queries are nested at most {QUERIES} deep"
     if isinstance(node, exp.Identifier) and len(node.name) > NAME:
         return f"a name has at most {NAME} characters"
+    if isinstance(node, exp.Literal) and not node.is_string and len(node.name) > DIGITS:
+        return f"a number has at most {DIGITS:,} characters"
     if isinstance(node, exp.SetOperation) and not isinstance(node.parent, type(node)):
         if _operands(node) > OPERANDS:
             return f"at most {OPERANDS} queries are united"

@@ -25,7 +25,7 @@ from tidegate.types import BOOLEAN, VOID, Field
 _REFUSED = {
     "windows": "named windows", "laterals": "LATERAL VIEW", "connect": "CONNECT BY",
     "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY", "sort": "SORT BY", "sample": "TABLESAMPLE",
-    "pivots": "PIVOT", "match": "MATCH_RECOGNIZE", "into": "INTO",
+    "pivots": "PIVOT", "match": "MATCH_RECOGNIZE", "into": "INTO", "locks": "FOR UPDATE",
 }  # fmt: skip
 
 Output = tuple[str, exp.Expression]
@@ -482,7 +482,9 @@ def _constant(ast: exp.Expression, argument: str) -> int | None:
         raise Diagnostic("INVALID_LIMIT", f"{argument.upper()} takes a whole number").at(
             (span_of(value) if isinstance(value, exp.Expression) else None) or span_of(ast)
         )
-    if int(value.this) >= LARGEST:
+    if node.args.get("limit_options") is not None or node.expressions:
+        raise unsupported("LIMIT takes a number of rows, of all of them").at(span_of(value) or span_of(ast))
+    if len(value.this) > 10 or int(value.this) >= LARGEST:
         raise Diagnostic("INVALID_LIMIT", f"{argument.upper()} is below {LARGEST:,}").at(span_of(value))
     return int(value.this)
 

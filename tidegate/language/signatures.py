@@ -198,7 +198,7 @@ def parse_period(text: str, timestamps: bool) -> int:
     >>> parse_period("5 seconds", True), parse_period("7", False)
     (5000000, 7)
     """
-    match = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", text)
+    match = re.fullmatch(r"\s*([0-9]{1,18})\s*([A-Za-z]*)\s*", text)
     unit = match[2].upper() if match else ""
     if match is None or (unit and unit not in time.UNITS):
         raise Diagnostic("INVALID_PERIOD", f"'{text}' is not a period", help="as in '5 seconds'")

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from sqlglot import exp
 
 from tidegate import time
-from tidegate.errors import Diagnostic, did_you_mean
+from tidegate.errors import Diagnostic, did_you_mean, foreign
 from tidegate.language import syntax
 from tidegate.language.binder import bind
 from tidegate.language.blocks import Ask
@@ -46,7 +46,9 @@ def define(statement: exp.Expression, catalog: Catalog, text: str, ask: Ask | No
         assert isinstance(statement, syntax.DropDefinition)
         return _drop(statement, catalog)
     except Diagnostic as diagnostic:
-        raise diagnostic.locate(text) from None
+        raise diagnostic.at(span_of(statement.this)).locate(text) from None
+    except Exception as problem:
+        raise foreign(problem).at(span_of(statement.this)).locate(text) from problem
 
 
 def _placed(register: Callable[[], Catalog], statement: exp.Expression) -> Catalog:
@@ -256,7 +258,7 @@ def read_call(
         option = signature.known(node.this.name)
         with _placing(node):
             catalog.policy.check_value(what, name, option.name, dict(given)[option.name])
-    return SourceCall(name, arguments, given, connector)
+    return SourceCall(name, arguments, given, connector, catalog.policy)
 
 
 def check_call(

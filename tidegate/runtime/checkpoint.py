@@ -79,6 +79,17 @@ def check(storage: Storage, known: Checkpoint, batch: int) -> None:
         )
 
 
+def logged(storage: Storage, source: str, after: int, upto: int) -> set[str]:
+    """The names of the files in a source's log, of the entries behind one and up to another."""
+    place, folder, found = storage.below(FOLDER), f"sources/{source}", set()
+    for number, name in _entries(place, folder).items():
+        if number > after:
+            _, *lines = place.read_named(f"{folder}/{name}").to_pybytes().decode().splitlines()
+            files = (json.loads(line) for line in lines)
+            found |= {f["path"].rpartition("/")[2] for f in files if after < f["batchId"] <= upto}
+    return found
+
+
 def clear(storage: Storage) -> None:
     """Delete what a process that was killed had not finished: Spark begins no first batch beside it."""
     place = storage.below(FOLDER)

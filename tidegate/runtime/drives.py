@@ -44,6 +44,9 @@ class Driven(Protocol):
     def look(self) -> bool:
         """Ask sources that are asked, let files in; whether a source that is asked had something."""
 
+    def ready(self) -> None:
+        """Look once more at what an epoch is to read."""
+
     def set_aside(self, problem: BrokenFileError) -> None:
         """Take out a file that cannot be read; raise the problem if nobody knows the file."""
 
@@ -119,6 +122,7 @@ class DirectDrive:
         with graph.lock, self._run.noted():
             more = self._run.look()
             while True:
+                self._run.ready()
                 taken = {name: files for name, inbox in self._inboxes.items() if (files := inbox.take())}
                 if not taken and graph.rests:
                     return more
@@ -236,6 +240,7 @@ class StructuredDrive:
     def _epoch(self, batch: Batch | None, number: int) -> None:
         """An epoch; a file that cannot be read is set aside, and the epoch begins again without it."""
         graph = self._run.graph
+        self._run.ready()
         while True:
             try:
                 graph.epoch(batch, number, known=checkpoint.observe(graph.storage, number))

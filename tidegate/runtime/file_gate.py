@@ -11,16 +11,18 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from tidegate.connectors.files import FileSource, existing, local_files, path_of
-from tidegate.connectors.raw import RawStream
+from tidegate.connectors.raw import RawStream, label_of
 from tidegate.errors import Diagnostic
 from tidegate.exchange.messages import Refused
 from tidegate.language.catalog import StreamDefinition
+from tidegate.runtime.checkpoint import FOLDER, logged
 from tidegate.runtime.refusals import ASIDE
 from tidegate.storage import Storage, name_in_path
 
@@ -28,6 +30,9 @@ LOG = logging.getLogger("tidegate")
 
 _LINK = re.compile(r"(\d+)-(\d+)-(\d+)(?:[.]|$)")
 """Its number, and the mark of the file."""
+
+_SUFFIX = re.compile(r"[.](?!part$)[A-Za-z0-9]+")
+"""By which Spark tells how a file is compressed. What ends otherwise is, in a folder of ours, something under way."""
 
 Mark = tuple[int, int]
 """A file's size, and when it was last changed (nanoseconds)."""
@@ -44,6 +49,10 @@ class FileGate:
     aside: dict[str, Mark] = field(default_factory=dict)
     changed: dict[str, Mark] = field(default_factory=dict)
     """Files that are others than those that were let in."""
+    _waiting: dict[str, str] = field(default_factory=dict)
+    """Links that no counted epoch is known to have read, with their files."""
+    _logged: int = -1
+    """The last entry of Spark's log that was looked at for them."""
     _form: Any = None
     _open: bool = False
     _number: int = 0
@@ -59,6 +68,8 @@ class FileGate:
                         f"{folder}/{name}", "is not one of the links to files that were let in"
                     )
                 known[os.readlink(link)] = int(parts[2]), int(parts[3])
+                if folder in self._inside[:2]:
+                    self._waiting[name] = os.readlink(link)
                 self._number = max(self._number, int(parts[1]))
         self.aside = {file: mark for file, mark in self.aside.items() if file not in self.let_in}
         if self.source.declared(self.definition) is not None:
@@ -116,12 +127,19 @@ class FileGate:
         # In order of their age, as Spark takes them.
         for file, mark in sorted(fresh.items(), key=lambda f: (f[1][1], f[0])):
             if file not in problems:
-                self._link(self._inbox, file, mark)
+                self._waiting[self._link(self._inbox, file, mark)] = file
                 self.let_in[file] = mark
                 self.aside.pop(file, None)
         return [self._set_aside(file, fresh[file], problem.message) for file, problem in problems.items()]
 
     def _check(self, file: str) -> None:
+        self.definition.source.policy.check_file(file)
+        if _in_columns(self.definition, file):
+            raise Diagnostic(
+                "FORM_DIFFERS",
+                f"{file} is in a folder with a column in its name, and the files before it are not",
+                help="a live stream has such folders from its start on, or never",
+            )
         form = self.source.form(self.definition, file)
         if (self._form is not None or self._open) and form not in (
             None,
@@ -143,8 +161,33 @@ class FileGate:
         if self.definition.stops:
             raise Diagnostic("SOURCE_BROKEN", f"{file} cannot be read: {why}")
         mark = self.let_in.pop(file)
+        self._waiting.pop(os.path.basename(link), None)
         os.remove(link)
         return self._set_aside(file, mark, f"{file} cannot be read: {why}")
+
+    def has_read(self, link: str) -> None:
+        """A link that a counted epoch has read."""
+        self._waiting.pop(link, None)
+
+    def gone(self, read: Mapping[str, int]) -> list[Refused]:
+        """Take out files that were gone before they were read; `read` says how far counted epochs have come in Spark's logs.
+
+        Spark passes over a link that leads nowhere. Whoever puts the file back has it read.
+        """
+        label = label_of(self.definition.name)
+        last = read.get(label, -1)
+        if last > self._logged:
+            for name in logged(self.storage, label, self._logged, last):
+                self._waiting.pop(name, None)
+            self._logged = last
+        lost = [(name, file) for name, file in self._waiting.items() if not os.path.exists(file)]
+        if lost and self.definition.stops:
+            raise Diagnostic("SOURCE_BROKEN", f"{lost[0][1]} was gone before it was read")
+        for name, file in lost:
+            del self._waiting[name], self.let_in[file]
+            for folder in self._inside:
+                self.storage.delete(f"{folder}/{name}")
+        return [self._set_aside(file, (0, 0), f"{file} was gone before it was read") for _, file in lost]
 
     def _set_aside(self, file: str, mark: Mark, why: str) -> Refused:
         self._link(self._outside, file, mark)
@@ -161,11 +204,13 @@ class FileGate:
                 self.definition.name,
             )
 
-    def _link(self, folder: str, file: str, mark: Mark) -> None:
+    def _link(self, folder: str, file: str, mark: Mark) -> str:
         self._number += 1
         suffix = os.path.splitext(file)[1]
-        name = f"{self._number:012d}-{mark[0]}-{mark[1]}{suffix}"
+        known = suffix if _SUFFIX.fullmatch(suffix) else ""
+        name = f"{self._number:012d}-{mark[0]}-{mark[1]}{known}"
         os.symlink(file, self.storage.path(f"{folder}/{name}"))
+        return name
 
     def status(self) -> dict[str, list[str]]:
         return {"aside": sorted(self.aside), "changed": sorted(self.changed)}
@@ -175,12 +220,18 @@ def gate_of(storage: Storage, definition: StreamDefinition, source: Any) -> File
     """The gate of a source whose files are on this machine, as the state is; others are followed by Spark alone."""
     if not isinstance(source, FileSource) or storage.local is None or "://" in path_of(definition):
         return None
-    # Folders may hold columns in their names, which a link would lose.
-    place = os.path.abspath(path_of(definition))
-    if any("=" in os.path.relpath(file, place) for file in local_files(place)):
-        return None
     existing(definition)
+    if name_in_path(definition.name) not in storage.names("inbox"):
+        begun = label_of(definition.name) in storage.names(f"{FOLDER}/sources")
+        # Whoever began to follow the files goes on: another one would read all of them again.
+        if begun or any(_in_columns(definition, file) for file in local_files(path_of(definition))):
+            return None
     return FileGate(storage, definition, source)
+
+
+def _in_columns(definition: StreamDefinition, file: str) -> bool:
+    """Whether a file is in a folder that holds a column in its name, which a link would lose."""
+    return "=" in os.path.dirname(os.path.relpath(file, os.path.abspath(path_of(definition))))
 
 
 def _mark(file: str) -> Mark | None:

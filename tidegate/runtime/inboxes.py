@@ -63,6 +63,7 @@ class Inbox:
                 os.remove(self.storage.path(f"{self._folder('taking')}/{name}"))
             else:
                 self._move(name, "taking", "read")
+                self.gate.has_read(name)
 
     def give_back(self) -> None:
         """Let wait again what was taken and has not counted."""

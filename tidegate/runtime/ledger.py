@@ -325,6 +325,19 @@ def after(before: Manifest, messages: Iterable[Message], **changes: Any) -> Mani
     )
 
 
+def end_query(storage: Storage, name: str) -> None:
+    """Commit, for a graph that does not run, that a query of a name (without regard to case) has ended."""
+    known = latest_manifest(storage)
+    if known is None or name.lower() not in map(str.lower, known.queries):
+        return
+    ledger = Ledger.held(replace(storage, durable=True))
+    try:
+        kept = {n: q for n, q in ledger.latest.queries.items() if n.lower() != name.lower()}
+        ledger.commit(after(ledger.latest, (), queries=kept))
+    finally:
+        ledger.release()
+
+
 def _read_index(storage: Storage) -> Index:
     folder, _, name = INDEX.partition("/")
     if name not in storage.names(folder):

@@ -21,6 +21,7 @@ from tidegate.connectors.sinks import Sink
 from tidegate.connectors.sources import RawStream, read_live
 from tidegate.errors import Diagnostic, foreign
 from tidegate.language.catalog import StreamDefinition
+from tidegate.language.statements import check_call
 from tidegate.redaction import masked
 from tidegate.runtime.drives import DirectDrive, Drive, StructuredDrive, live_session
 from tidegate.runtime.file_gate import FileGate, gate_of
@@ -280,6 +281,15 @@ class LiveRun:
                 return None
             found[name] = Inbox(self.graph.storage, definition, source, gate)
         return None if self.structured or self.graph.ledger.latest.batch >= 0 else found
+
+    def ready(self) -> None:
+        """Before an epoch: whether what Spark alone follows may still be read (links may have come), and which files are gone."""
+        for gate in self._gates.values():
+            self.graph.refuse(gate.gone(self.graph.ledger.latest.checkpoint.logs))
+        for name in set(self._reading) - set(self._gates):
+            call = self.graph.definitions[name].source
+            if call.policy.read is not None:
+                check_call(call, "source", SOURCES.named(call), call.policy)
 
     @contextmanager
     def noted(self) -> Iterator[None]:

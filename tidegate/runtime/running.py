@@ -24,6 +24,7 @@ from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.advice import warn
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.graph import Joining
+from tidegate.runtime.ledger import end_query
 from tidegate.runtime.live import LiveRun
 from tidegate.runtime.places import Epochs
 from tidegate.runtime.refusals import check_used
@@ -31,6 +32,7 @@ from tidegate.runtime.results import Result
 from tidegate.runtime.subscriptions import Subscription
 from tidegate.runtime.summary import describe_state
 from tidegate.runtime.tables import Readable
+from tidegate.storage import Storage
 from tidegate.time import BATCHES, MIN, add, to_ticks
 from tidegate.types import BIGINT, Type
 
@@ -186,7 +188,8 @@ class Running:
     def drop(self, name: str, state: str | None, if_exists: bool = False) -> None:
         """End a query that runs, or one that the state still holds."""
         with self._lock:
-            stored = [q for g in (describe_state(state) if state else {}).values() for q in g["queries"]]
+            graphs = describe_state(state) if state else {}
+            stored = [q for g in graphs.values() for q in g["queries"]]
             waiting = [
                 (r, q) for r in self._runs.values() for q in r.graph.missing() if q.lower() == name.lower()
             ]
@@ -200,6 +203,10 @@ class Running:
                     f"there is no query '{name}'",
                     help=did_you_mean(name, sorted({*self.names, *stored}), "queries"),
                 )
+            else:
+                # Nobody runs them here, and whoever comes next is not to wait for what has been ended.
+                for graph in [g for g in graphs if g not in self._runs]:
+                    end_query(Storage(str(state)).below(f"graphs/{graph}"), name)
             self._ended |= {name.lower()}
 
     def close(self) -> None:

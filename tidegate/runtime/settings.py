@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.language import syntax
+from tidegate.language.limits import LARGEST
 from tidegate.language.signatures import parse_period
 from tidegate.runtime.places import EPOCHS, Epochs
 from tidegate.scalars.expressions import span_of
@@ -38,7 +39,7 @@ class Settings:
 
     def _take(self, name: str, value: exp.Literal) -> bool:
         """Take a value; whether it is one of the option's."""
-        if name == "epoch" and not value.is_string:
+        if name == "epoch" and not value.is_string and float(value.this) < LARGEST:
             self.epoch = float(value.this)
         elif name == "retention":
             self.retention = parse_period(value.this, timestamps=True)

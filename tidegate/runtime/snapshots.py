@@ -62,8 +62,9 @@ class Ordering:
         lowered = [n.lower() for n in names]
         if isinstance(term, exp.Column) and term.name.lower() in lowered:
             return lowered.index(term.name.lower())
-        if isinstance(term, exp.Literal) and not term.is_string and 1 <= int(term.name) <= len(names):
-            return int(term.name) - 1
+        numbers = [str(i + 1) for i in range(len(names))]
+        if isinstance(term, exp.Literal) and not term.is_string and term.name in numbers:
+            return numbers.index(term.name)
         if self.optional:
             return None
         raise Diagnostic(

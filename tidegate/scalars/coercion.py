@@ -273,10 +273,11 @@ def type_from_sql(type: exp.DataType) -> Type:
     kind = type.this.value if isinstance(type.this, exp.DType) else str(type.this)
     parts = type.expressions
     if kind == "DECIMAL":
-        numbers = [int(p.name) for p in parts]
-        precision, scale = (numbers + [0])[:2] if numbers else (10, 0)
-        if not 0 < precision <= MAX_PRECISION or not 0 <= scale <= precision:
-            message = f"DECIMAL({precision},{scale}) is not a type: at most {MAX_PRECISION} digits"
+        texts = [p.name for p in parts]
+        numbers = [int(text) if text.isdecimal() else -1 for text in texts]
+        precision, scale, *more = [*numbers, 0, 0][: max(2, len(numbers))] if numbers else (10, 0)
+        if more or not 0 < precision <= MAX_PRECISION or not 0 <= scale <= precision:
+            message = f"DECIMAL({', '.join(texts)}) is not a type: at most {MAX_PRECISION} digits"
             raise Diagnostic("TYPE_MISMATCH", message)
         return decimal(precision, scale)
     if kind in ("ARRAY", "LIST") and parts:

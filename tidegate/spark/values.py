@@ -75,7 +75,7 @@ def ddl(type_: Type) -> str:
     'STRUCT<`a`: INTERVAL DAY TO SECOND, `b`: DECIMAL(3,1)>'
     """
     if type_.name == "STRUCT":
-        return "STRUCT<" + ", ".join(f"`{n}`: {ddl(t)}" for n, t in type_.params) + ">"
+        return "STRUCT<" + ", ".join(f"{quote(n)}: {ddl(t)}" for n, t in type_.params) + ">"
     if type_.name in ("ARRAY", "MAP"):
         return f"{type_.name}<{', '.join(map(ddl, type_.params))}>"
     return "INTERVAL DAY TO SECOND" if type_ == INTERVAL else str(type_)
