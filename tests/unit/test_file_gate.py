@@ -42,12 +42,13 @@ def links(place: Path) -> list[str]:
 
 
 def test_files_are_let_in_once_and_in_their_order(place: Path) -> None:
-    for name in ("2.csv", "1.csv", "3.csv"):
+    for age, name in enumerate(("2.csv", "3.csv", "1.csv")):
         (place / "in" / name).write_text("a,t\n1,1\n")
+        os.utime(place / "in" / name, (1_700_000_000 - age // 2, 1_700_000_000 - age // 2))
     first = gate(place)
     assert first.look(starting=True) == []
     assert first.look() == []
-    assert links(place) == ["1.csv", "2.csv", "3.csv"]
+    assert links(place) == ["1.csv", "2.csv", "3.csv"]  # by age, then by name
     (place / "in" / "0.csv").write_text("a,t\n1,1\n")
     again = gate(place)
     assert again.look(starting=True) == []
