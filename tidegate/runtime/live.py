@@ -23,6 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tidegate.algebra.operators import Node
 from tidegate.connectors.memory import arrow_rows
+from tidegate.connectors.raw import HEARTBEAT
 from tidegate.connectors.registry import SOURCES
 from tidegate.connectors.sinks import Sink
 from tidegate.connectors.sources import RawStream, read_live
@@ -289,7 +290,7 @@ class LiveRun:
         while self._poll() and "availableNow" in trigger:
             pass
         heartbeat = (
-            self._spark.readStream.name("heartbeat")
+            self._spark.readStream.name(HEARTBEAT)
             .format("rate-micro-batch")
             .option("rowsPerBatch", "1")
             .option("numPartitions", "1")
