@@ -31,6 +31,9 @@ _PLACE = re.compile(
 )
 _WRITING = frozenset({"cleansource", "sourcearchivedir", "sessioninitstatement", "preparequery"})
 _CREATING = re.compile(r"[;?&]\s*(create\s*=\s*true|init\s*=)", re.IGNORECASE)
+_LOADING = re.compile(r"(class|classes|providers?|reporters|interceptors)$", re.IGNORECASE)
+"""Options whose values are names of Java's classes, which are loaded."""
+_LOGIN = re.compile(r"\s*org\.apache\.kafka\.common\.security\.(plain|scram|oauthbearer)\.\w+\s")
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -67,6 +70,9 @@ class Policy:
         plain, text = name.lower().replace("_", ""), str(value)
         if what == "source" and plain in _WRITING:
             raise _refused(f"'{name}' is not available: a source reads, and changes nothing where it reads")
+        login = plain.endswith("jaas.config") and not _LOGIN.match(text)
+        if self.sources is not None and (_LOADING.search(name) or login):
+            raise _refused(f"'{name}' would load code by its name")
         if connector == "spark" and name == "format":
             self._check_format(text)
         if connector == "spark" and _CREATING.search(text):

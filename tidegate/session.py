@@ -48,10 +48,10 @@ from tidegate.runtime.running import Asked, LiveQuery, Running
 from tidegate.runtime.settings import Settings
 from tidegate.runtime.snapshots import instant_of, running_in, tables_in, without_order
 from tidegate.runtime.verification import Verification, verify
+from tidegate.scalars.coercion import type_named
 from tidegate.scalars.combining import check_combine
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
-from tidegate.scalars.typing import type_from_sql
 from tidegate.spark.context import spark_session
 from tidegate.spark.typing import ask_spark
 from tidegate.spark.values import infer_columns, quote
@@ -579,6 +579,4 @@ class Query:
 
 
 def _type(returns: str | Type) -> Type:
-    if isinstance(returns, Type):
-        return returns
-    return type_from_sql(exp.DataType.build(returns, dialect="spark"))
+    return returns if isinstance(returns, Type) else type_named(returns)

@@ -58,6 +58,7 @@ FUNCTION_NOT_ALLOWED VERIFY SELECT ‸reflect('java.lang.System', 'exit', 0) FRO
 FUNCTION_NOT_ALLOWED INSERT INTO noop() SELECT ‸reflect('java.lang.System', 'exit', 0) FROM S
 FUNCTION_NOT_ALLOWED SELECT ‸reflect('java.lang.System', 'exit', 0) FROM S AS OF 1
 FUNCTION_NOT_ALLOWED SELECT a FROM S x JOIN S y ON x.a = ‸reflect('java.lang.System', 'getenv', y.a)
+FUNCTION_NOT_ALLOWED SELECT ‸array_insert(array(a), 2000000000, a) FROM S
 FUNCTION_NOT_ALLOWED SELECT ‸version() FROM S
 FUNCTION_NOT_ALLOWED SELECT ‸current_schema() FROM S
 NONDETERMINISTIC SELECT ‸current_user() FROM S

@@ -270,6 +270,32 @@ def test_what_is_no_secret_stays() -> None:
     assert masked(text) == text
 
 
+@pytest.mark.parametrize(
+    ("option", "allowed"),
+    [
+        ("kafka.interceptor.classes = 'x.Y'", False),
+        ("kafka.ssl.engine.factory.class = 'x.Y'", False),
+        ("kafka.sasl.client.callback.handler.class = 'x.Y'", False),
+        ("kafka.security.providers = 'x.Y'", False),
+        ("kafka.metric.reporters = 'x.Y'", False),
+        ("kafka.sasl.jaas.config = 'com.sun.security.auth.module.JndiLoginModule required;'", False),
+        (
+            "kafka.sasl.jaas.config = 'org.apache.kafka.common.security.plain.PlainLoginModule required;'",
+            True,
+        ),
+        ("kafka.security.protocol = 'SASL_SSL'", True),
+    ],
+)
+def test_an_allowed_connector_loads_no_code_by_its_name(option: str, allowed: bool) -> None:
+    found = connect(policy=replace(CLOSED, sources=frozenset({"kafka"})))
+    text = f"CREATE STREAM X(a STRING, t BIGINT) SOURCE kafka('h:9', 't') ORDERED BY t WITH ({option})"
+    if allowed:
+        found.sql(text)
+    else:
+        assert refused(found, text).condition == "NOT_ALLOWED"
+    connect().sql(text)
+
+
 def test_a_path_holds_no_password() -> None:
     text = "CREATE TABLE X(a STRING) FROM csv('s3a://key:open-sesame-4@bucket/x')"
     found = refused(connect(), text)

@@ -24,7 +24,7 @@ from tidegate.connectors.raw import CORRUPT, POSITION, REASON, RawStream, shaped
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition
 from tidegate.language.signatures import Connector, Kind, Option, Signature
-from tidegate.spark.values import arrow_type, infer_columns, schema_ddl, unfit
+from tidegate.spark.values import array_of, arrow_type, infer_columns, schema_ddl, unfit
 from tidegate.types import Schema, Type
 
 Read = Callable[..., Iterable[Any]]
@@ -199,7 +199,7 @@ def _table(columns: Schema, items: Sequence[_Item]) -> pa.Table:
     for i, column in enumerate(columns):
         values = [_exact(item.values[i], column.type) for item in found]
         try:
-            arrays.append(pa.array(values, arrow_type(column.type)))
+            arrays.append(array_of(values, arrow_type(column.type)))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             return _table(columns, [_checked(item, columns) for item in found])
     arrays += [pa.array([getattr(item, name) for item in found], pa.string()) for name in ("raw", "reason")]

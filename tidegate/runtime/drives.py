@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tidegate.connectors.raw import HEARTBEAT
 from tidegate.connectors.sources import RawStream
 from tidegate.errors import foreign
 from tidegate.runtime import checkpoint
@@ -195,7 +196,7 @@ class StructuredDrive:
         streams = self._streams(self._spark)
         self._run.look()
         heartbeat = (
-            self._spark.readStream.name("heartbeat")
+            self._spark.readStream.name(HEARTBEAT)
             .format("rate-micro-batch")
             .option("rowsPerBatch", "1")
             .option("numPartitions", "1")

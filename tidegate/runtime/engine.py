@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import tempfile
 import uuid
@@ -15,7 +17,7 @@ from pyspark.sql import SparkSession
 from tidegate.algebra.operators import Node
 from tidegate.algebra.properties import properties
 from tidegate.connectors.sinks import Sink
-from tidegate.errors import internal
+from tidegate.errors import Diagnostic, internal
 from tidegate.language.catalog import StreamDefinition
 from tidegate.physical.printing import describe
 from tidegate.physical.spark_columns import outsource
@@ -46,6 +48,13 @@ class Engine:
             place = tempfile.mkdtemp(prefix="tidegate-")
             weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
             state_uri = place
+        place = state_uri if "://" in state_uri else os.path.abspath(state_uri)
+        if (wild := re.search(r"[*?{}\[\]\\]", place)) is not None:
+            raise Diagnostic(
+                "STATE_PLACE",
+                f"Spark would take {place} for a pattern, and read what other directories hold",
+                help=f"choose a state directory without '{wild[0]}' in its path",
+            )
         self.storage = Storage(state_uri)
         self.partitions = partitions
 

@@ -247,6 +247,11 @@ class Ledger:
     def forget_before(self, horizon: int) -> None:
         """Drop result files whose rows all ended before the horizon; an end at the horizon is a change that is kept."""
         self.horizon = max(self.horizon, horizon)
+        # What was refused before any time was known is as old as the first time that is.
+        self._results = [
+            replace(r, counts=replace(r.counts, max_te=self.latest.upto)) if r.counts.max_te == MIN else r
+            for r in self._results
+        ]
         gone = [r for r in self._results if r.counts.max_te < horizon]
         if not gone:
             return

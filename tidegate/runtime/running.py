@@ -19,7 +19,7 @@ from tidegate.algebra.failures import located
 from tidegate.algebra.properties import properties
 from tidegate.connectors.protocol import OwnedSink
 from tidegate.connectors.sinks import Sink
-from tidegate.errors import Diagnostic, did_you_mean
+from tidegate.errors import Diagnostic, did_you_mean, foreign
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.advice import warn
 from tidegate.runtime.engine import Engine
@@ -326,8 +326,9 @@ class LiveQuery(Readable):
         """Take in what the sources hold now and make every answer final: for sources that have an end."""
         try:
             self.run.finish()
-        except Diagnostic as diagnostic:
-            raise self.running.failure(self.run, diagnostic) or diagnostic from None
+        except Exception as problem:
+            diagnostic = foreign(problem)
+            raise self.running.failure(self.run, diagnostic) or diagnostic from problem
         self.run.report()
         check_used(self.run.graph.ledger.latest.sources)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sqlglot import exp
+from sqlglot import ParseError, exp
 
 from tidegate.errors import Diagnostic, unsupported
 from tidegate.types import (
@@ -291,6 +291,18 @@ def type_from_sql(type: exp.DataType) -> Type:
     if isinstance(type.this, exp.Interval) and not type.sql().upper().startswith(_IN_MONTHS):
         return INTERVAL
     raise unsupported(f"the type {type.sql('spark')} is not one of Tidegate's")
+
+
+def type_named(text: str) -> Type:
+    """The type that a text names.
+
+    >>> str(type_named("decimal(5, 2)"))
+    'DECIMAL(5,2)'
+    """
+    try:
+        return type_from_sql(exp.DataType.build(text, dialect="spark"))
+    except ParseError:
+        raise Diagnostic("TYPE_MISMATCH", f"there is no type '{text}'") from None
 
 
 def type_to_spark(type: Type) -> str:

@@ -36,7 +36,7 @@ ALLOWED = frozenset(
     time_from_micros time_from_millis time_from_seconds time_to_micros time_to_millis time_to_seconds time_trunc
     timestamp_nanos to_time to_timestamp_ltz to_timestamp_ntz to_unix_timestamp to_utc_timestamp try_make_interval
     try_make_timestamp try_make_timestamp_ltz try_make_timestamp_ntz try_to_date try_to_time try_to_timestamp unix_nanos
-    aggregate array_append array_compact array_distinct array_except array_insert array_intersect array_join array_max
+    aggregate array_append array_compact array_distinct array_except array_intersect array_join array_max
     array_min array_position array_prepend array_remove array_sort array_union arrays_overlap arrays_zip exists filter
     flatten forall get map map_concat map_contains_key map_entries map_filter map_from_arrays map_from_entries map_keys
     map_values map_zip_with reduce slice sort_array str_to_map transform transform_keys transform_values try_element_at
@@ -72,7 +72,7 @@ _REASONS = {
     "has no single value": """aes_encrypt curdate current_date current_time current_timestamp kll_sketch_merge_bigint
     kll_sketch_merge_double kll_sketch_merge_float localtime localtimestamp monotonically_increasing_id now rand randn random
     randstr shuffle spark_partition_id uniform uuid""",
-    "makes values without bound": "array_repeat format_string printf sequence",
+    "makes values without bound": "array_insert array_repeat format_string printf sequence",
     "gives several rows, not one value": """collations explode explode_outer inline inline_outer json_tuple posexplode
     posexplode_outer python_worker_logs range sql_keywords stack variant_explode variant_explode_outer""",
     "looks at other rows": """counter_diff cume_dist dense_rank grouping grouping_id lag lead nth_value ntile percent_rank rank

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, time
 from decimal import Decimal
+from numbers import Integral, Real
+from types import NoneType
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from tidegate.errors import Diagnostic
+from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.types import (
     BIGINT,
     BINARY,
@@ -151,6 +154,10 @@ def infer_columns(data: Any, schema: Sequence[Field] | None = None) -> tuple[Sch
     ([('a', 'BIGINT', True), ('b', 'STRING', True)], {'a': 1, 'b': None})
     """
     table = _as_arrow(data, schema)
+    lowered = [name.lower() for name in table.column_names]
+    if schema is None and len(set(lowered)) < len(lowered):
+        twice = next(n for n in table.column_names if lowered.count(n.lower()) > 1)
+        raise Diagnostic("DUPLICATE_COLUMN", f"the rows have the column '{twice}' twice")
     if schema is not None:
         names = [f.name for f in schema]
         missing = [n for n in names if n not in table.column_names]
@@ -168,6 +175,39 @@ def infer_columns(data: Any, schema: Sequence[Field] | None = None) -> tuple[Sch
     return columns, _cast(table, columns)
 
 
+def array_of(values: Sequence[Any], type_: pa.DataType | None) -> pa.Array:
+    """Python's values as an array; one that Arrow would cut off to make it fit is an error, as all others that do not.
+
+    >>> array_of([1, 2.0, None], pa.int32()).to_pylist()
+    [1, 2, None]
+    """
+    made = pa.array(values, type_)
+    if not (pa.types.is_string(made.type) or pa.types.is_floating(made.type)):
+        for value in values:
+            if not isinstance(value, (int, NoneType)) and _is_cut(value, made.type):
+                raise pa.ArrowInvalid(f"{value} is no {made.type}")
+    return made
+
+
+def _is_cut(value: Any, type_: pa.DataType) -> bool:
+    """Whether a part of a value has no room in a type."""
+    t = pa.types
+    if value is None:
+        return False
+    if t.is_map(type_):
+        pairs = value.items() if isinstance(value, Mapping) else value
+        return any(_is_cut(k, type_.key_type) or _is_cut(v, type_.item_type) for k, v in pairs)
+    if t.is_list(type_):
+        return any(_is_cut(v, type_.value_type) for v in value)
+    if t.is_struct(type_):
+        parts = (value.get(f.name) for f in type_) if isinstance(value, Mapping) else value
+        return any(_is_cut(v, f.type) for v, f in zip(parts, type_, strict=True))
+    if t.is_date(type_):
+        return isinstance(value, datetime) and value.time() != time.min
+    real = isinstance(value, (Real, Decimal)) and not isinstance(value, Integral)
+    return real and (t.is_integer(type_) or t.is_temporal(type_)) and value % 1 != 0
+
+
 def unfit(values: Sequence[Any], schema: Sequence[Field]) -> str | None:
     """Why some values are no row of the schema: the first column that cannot hold its value, or None.
 
@@ -176,7 +216,7 @@ def unfit(values: Sequence[Any], schema: Sequence[Field]) -> str | None:
     """
     for value, column in zip(values, schema, strict=True):
         try:
-            pa.array([value], arrow_type(column.type))
+            array_of([value], arrow_type(column.type))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             text = str(value).encode("utf-8", "backslashreplace").decode()
             return f"column '{column.name}' is no {column.type}: {text}"
@@ -224,19 +264,38 @@ def _from_rows(rows: list[Any], schema: Sequence[Field] | None) -> pa.Table:
                     help="hand in dicts, or say schema=",
                 )
             names += [n for n in row if n not in names]
+    _check_shape(rows, names)
     types = {f.name: arrow_type(f.type) for f in schema or ()}
     arrays = []
     for i, name in enumerate(names):
         values = [r.get(name) if isinstance(r, Mapping) else r[i] for r in rows]
         try:
-            arrays.append(pa.array(_uniform(values), types.get(name)))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as problem:
+            arrays.append(array_of(_uniform(values), types.get(name)))
+        except (pa.ArrowException, OverflowError, UnicodeError) as problem:
             raise Diagnostic(
                 "TYPE_MISMATCH",
                 f"the values of column '{name}' do not have one type: {problem}",
                 help="say the types: schema=",
             ) from problem
     return pa.table(arrays, names=names)
+
+
+def _check_shape(rows: list[Any], names: Sequence[Any]) -> None:
+    """Whether rows have a value for each column. Dicts may leave some out; a name that nobody declared stands for one of them."""
+    for i, row in enumerate(rows):
+        if not isinstance(row, Mapping) and not (
+            isinstance(row, Sequence) and not isinstance(row, (str, bytes)) and len(row) == len(names)
+        ):
+            raise Diagnostic("COLUMN_COUNT", f"row {i + 1} has not {len(names)} values: {row!r:.100}")
+    for name in names:
+        if not isinstance(name, str):
+            raise Diagnostic("COLUMNS_UNNAMED", f"the name of a column is a text, not {name!r}")
+    given = dict.fromkeys(n for row in rows if isinstance(row, Mapping) for n in row)
+    missing = [n for n in names if n not in given] if all(isinstance(r, Mapping) for r in rows) else []
+    others = [str(n) for n in given if n not in names]
+    if missing and others:
+        help = did_you_mean(missing[0], others, "columns")
+        raise Diagnostic("COLUMN_MISSING", f"the rows have no column '{missing[0]}'", help=help)
 
 
 def _uniform(values: list[Any]) -> list[Any]:
