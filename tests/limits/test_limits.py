@@ -89,7 +89,7 @@ def test_the_documentation_tells_the_limits() -> None:
     told = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
     numbers = re.findall(r"^\|[^|]+\| ([0-9,]+)(?: characters)? \|$", told, re.MULTILINE)
     wanted = [
-        limits.LENGTH, limits.PARTS, limits.DEPTH, limits.QUERIES, limits.WIDTH, limits.OPERANDS, limits.ITEMS, limits.NAME,
+        limits.LENGTH, limits.PARTS, limits.DEPTH, limits.QUERIES, limits.WIDTH, limits.OPERANDS, limits.ITEMS, limits.NAME, limits.DIGITS,
         limits.LARGEST - 1, LONGEST_TEXT,
     ]  # fmt: skip
     assert numbers == [f"{n:,}" for n in wanted]
