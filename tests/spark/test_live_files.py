@@ -154,7 +154,7 @@ def test_a_file_that_is_gone_before_it_was_read(spark: SparkSession, folder: Pat
         (folder / f"{i}.csv").write_text(f"a,t\n{i},{i}\n")
     live = started(spark, folder, f"csv('{folder}')", "WITH (max_files_per_trigger = 1, slack = 9)")
     run = live.run
-    run._source(run.graph.definitions["S"])  # they are let in
+    run._gate(run.graph.definitions["S"])  # they are let in
     (folder / "2.csv").rename(tmp_path / "2.csv")
     run.drain()
     assert run.status()["files"]["S"]["aside"] == [str(folder / "2.csv")]
