@@ -69,7 +69,10 @@ def run(
     live: Annotated[
         bool, typer.Option("--live", help="Go on reading files as new ones come, until Ctrl-C.")
     ] = False,
-    epoch: Annotated[float, typer.Option(help="Seconds from one epoch to the next, for live data.")] = 1.0,
+    epoch: Annotated[
+        float | None,
+        typer.Option(help="Seconds from one epoch to the next, for live data: 0.2, or 1 where Spark feeds."),
+    ] = None,
     verbose: Verbose = False,
     closed: Closed = False,
     read: Read = None,

@@ -471,7 +471,7 @@ class Query:
         begin: bool = True,
         epochs: Epochs | None = None,
     ) -> LiveQuery:
-        """Run over live data: an epoch every `epoch` seconds (1). Answers older than `retention` ticks may be dropped.
+        """Run over live data: an epoch every `epoch` seconds (0.2, or 1 where a source is Spark's). Answers older than `retention` ticks may be dropped.
         `epochs` says where they run: as Spark jobs, in the driver's process, or (auto) wherever they cost less.
 
         Queries over the same kind of time run in one graph: the first one decides both, and a later one that asks for others is

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -55,6 +55,9 @@ class Driven(Protocol):
 class Drive(Protocol):
     """Begins epochs until it is stopped."""
 
+    pace: ClassVar[float]
+    """Seconds from one epoch to the next, where nobody says otherwise: a price that is small beside them."""
+
     @property
     def is_active(self) -> bool: ...
 
@@ -78,6 +81,7 @@ class Drive(Protocol):
 class DirectDrive:
     """Epochs that read the files of inboxes."""
 
+    pace: ClassVar[float] = 0.2
     problem = None
 
     def __init__(self, run: Driven, spark: SparkSession, inboxes: Mapping[str, Inbox]) -> None:
@@ -144,6 +148,8 @@ class DirectDrive:
 
 class StructuredDrive:
     """Epochs that are batches of a Structured Streaming query."""
+
+    pace: ClassVar[float] = 1.0
 
     def __init__(
         self, run: Driven, spark: SparkSession, streams: Callable[[SparkSession], Sequence[RawStream]]

@@ -121,7 +121,7 @@ class Engine:
         functions: Mapping[str, Any] | None = None,
         data: Mapping[str, Any] | None = None,
         sinks: Mapping[str, Sequence[Sink]] | None = None,
-        every: float = 0.5,
+        every: float | None = None,
         graph: str = "live",
         retention: int | None = None,
         partitions: int | None = None,

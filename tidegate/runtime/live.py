@@ -43,9 +43,11 @@ PATIENCE = 5.0
 class LiveRun:
     """A graph that runs by itself: started, watched, stopped, and resumed on the same storage."""
 
-    def __init__(self, graph: LiveGraph, every: float = 0.5) -> None:
+    def __init__(self, graph: LiveGraph, every: float | None = None) -> None:
         self.graph = graph
-        self.every = every
+        self._asked_pace = every
+        self.every = DirectDrive.pace if every is None else every
+        """Seconds from one epoch to the next."""
         self.structured = False
         """Whether Spark feeds the graph, though inboxes would do."""
         self._drive: Drive | None = None
@@ -89,7 +91,9 @@ class LiveRun:
     def start(self) -> None:
         """Begin, or go on where the storage says."""
         self._claimed()
-        self._made().start(self.every)
+        drive = self._made()
+        self.every = drive.pace if self._asked_pace is None else self._asked_pace
+        drive.start(self.every)
 
     def drain(self) -> None:
         """Take in what the sources hold now, epoch by epoch, and return."""

@@ -36,9 +36,6 @@ from tidegate.storage import Storage
 from tidegate.time import BATCHES, MIN, add, to_ticks
 from tidegate.types import BIGINT, Type
 
-EPOCH = 1.0
-"""Seconds from one epoch to the next, where nobody says otherwise."""
-
 
 @dataclass(frozen=True)
 class Asked:
@@ -131,7 +128,7 @@ class Running:
             run = known or self._engine().start(
                 {},
                 {},
-                every=EPOCH if asked.epoch is None else asked.epoch,
+                every=asked.epoch,
                 graph=asked.kind,
                 retention=asked.kept,
                 partitions=self._partitions,

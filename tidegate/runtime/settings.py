@@ -20,7 +20,7 @@ class Settings:
     live = False
     """Whether `sql` starts every query as a live one, files included."""
     epoch: float | None = None
-    """Seconds from one epoch to the next, for queries that `sql` starts; None: as those that run already, or one."""
+    """Seconds from one epoch to the next, for queries that `sql` starts; None: as those that run already, or as their drive has it."""
     epochs: Epochs = "auto"
     """Where the epochs of a graph that begins run: see `runtime.places`."""
     retention: int | None = None
