@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.test_live_run import until
 from tidegate.runtime.running import LiveQuery
@@ -150,6 +150,31 @@ def test_heartbeats_tell_the_time_and_are_no_rows(
     for found in (recorded, live):
         assert [tuple(r) for r in found.at(datetime(2024, 1, 1, 0, 0, 5)).collect()] == [(3, 2)]
         assert [tuple(r) for r in found.at(datetime(2024, 1, 1, 0, 0, 30)).collect()] == []
+    session.close()
+
+
+def test_more_rows_than_the_driver_takes_are_sparks(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = connect(spark, state=str(tmp_path), partitions=2)
+    session.stream("S", [{"v": 1, "t": 1}], ordered_by="t")
+    live = session.query("SELECT COUNT(*) AS n FROM S WINDOW(RANGE 10)").start("q", begin=False)
+    graph = live.run.graph
+    graph.epochs.asked = "driver"
+    graph.advance({"S": [{"v": 1, "t": 1}, {"v": 2, "t": 2}]})
+    assert graph.epochs.last == "driver"
+
+    def refuse(frame: DataFrame) -> None:
+        raise RuntimeError(
+            "Total size of serialized results is bigger than spark.driver.maxResultSize (1024.0 MiB)"
+        )
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(spark.range(1)), "toArrow", refuse)
+        graph.advance({"S": [{"v": 3, "t": 3}, {"v": 4, "t": 9}]})
+    assert graph.epochs.last == "spark"
+    assert answer(live, 5) == [(3,)]
+    assert live.run.status()["sources"]["S"]["rows"] == 4
     session.close()
 
 

@@ -37,7 +37,7 @@ from tidegate.runtime.batches import Batch, combine
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.faults import reach
 from tidegate.runtime.figures import Figures, Pace
-from tidegate.runtime.jobs import Job, Physical, physical, plan_beside, source_names, told
+from tidegate.runtime.jobs import Job, Physical, TooManyRowsError, physical, plan_beside, source_names, told
 from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest, SourceProgress, after
 from tidegate.runtime.merging import FILES, merged
 from tidegate.runtime.places import Epochs, Place, Places
@@ -472,7 +472,12 @@ class LiveGraph:
             frames.append(job.enter(frame, feeds, None if before.upto == MIN else before.upto))
         expected = self.epochs.expected if seen is None else sum(s.rows for s in seen.values())
         place = self.epochs.choose(expected or 0, graph.runs_anywhere)
-        rows = job.gathered(frames) if place == "driver" else None
+        rows = None
+        if place == "driver":
+            try:
+                rows = job.gathered(frames)
+            except TooManyRowsError:
+                place = "spark"
         if seen is None:
             assert batch is not None
             seen = batch.seen(observed.get, names) if place == "driver" else batch.look(names)

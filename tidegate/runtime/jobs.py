@@ -193,11 +193,16 @@ class Job:
         return self._collected(frame)
 
     def gathered(self, frames: Sequence[DataFrame]) -> pa.Table | None:
-        """The rows of the frames, read into this process."""
+        """The rows of the frames, read into this process; `TooManyRowsError` where Spark sends no more than it has been told to."""
         if not frames or not self.physical.lanes:
             return None
-        with told():
-            return _union(frames).toArrow()
+        try:
+            with told():
+                return _union(frames).toArrow()
+        except Exception as problem:
+            if "spark.driver.maxResultSize" in str(problem):
+                raise TooManyRowsError from problem
+            raise
 
     def run_here(self, rows: pa.Table | None, upto: int) -> list[Message]:
         """Run the epoch in this process; the messages of what would have been tasks."""
@@ -311,6 +316,10 @@ def worker_died(text: str) -> bool:
     """Whether Spark says that a process of Python's is gone, which it may notice when it writes to it."""
     broken = "java.io.IOException: Broken pipe" in text or "Connection reset" in text
     return "Python worker exited unexpectedly" in text or (broken and "org.apache.spark.api.python" in text)
+
+
+class TooManyRowsError(Exception):
+    """More rows came than can be gathered in the driver's process."""
 
 
 class BrokenFileError(Diagnostic):

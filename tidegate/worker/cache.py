@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
@@ -20,19 +21,25 @@ class FairCache(Generic[V]):
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self._lock = threading.Lock()  # graphs of one process run their epochs in threads
         self._held: dict[tuple[str, object], tuple[V, int]] = {}
 
     def get(self, owner: str, key: object) -> V | None:
-        found = self._held.pop((owner, key), None)
-        if found is None:
-            return None
-        self._held[owner, key] = found
-        return found[0]
+        with self._lock:
+            found = self._held.pop((owner, key), None)
+            if found is None:
+                return None
+            self._held[owner, key] = found
+            return found[0]
 
     def put(self, owner: str, key: object, value: V, size: int) -> None:
         """Keep a value; the newest one stays, however large it is."""
-        self._held.pop((owner, key), None)
-        self._held[owner, key] = (value, size)
+        with self._lock:
+            self._held.pop((owner, key), None)
+            self._held[owner, key] = (value, size)
+            self._shrink(owner, key)
+
+    def _shrink(self, owner: str, key: object) -> None:
         while len(self._held) > 1 and sum(size for _, size in self._held.values()) > self.limit:
             sums: dict[str, int] = {}
             for (holder, _), (_, held) in self._held.items():
@@ -42,7 +49,8 @@ class FairCache(Generic[V]):
             del self._held[oldest if oldest is not None else next(iter(self._held))]
 
     def drop(self, owner: str, key: object) -> None:
-        self._held.pop((owner, key), None)
+        with self._lock:
+            self._held.pop((owner, key), None)
 
 
 def share_of_memory() -> int:
