@@ -239,7 +239,12 @@ class LiveGraph:
         with self.lock:
             if name not in self.missing():
                 self._query(name)
+            self.withdraw(name)
             self._released |= {name}
+
+    def withdraw(self, name: str) -> None:
+        """Take back that a query was added; what the storage knows of it stays."""
+        with self.lock:
             self._queries = {n: q for n, q in self._queries.items() if n != name}
             self._together = united(q.physical for q in self._queries.values())
             self._physical = None

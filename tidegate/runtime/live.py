@@ -119,12 +119,15 @@ class LiveRun:
         finally:
             self._stream = None
 
-    def stop(self) -> None:
-        """Stop after the current epoch and let go of the directory; nothing is lost, a later start goes on."""
-        self._halt()
+    def stop(self, settled: bool = True) -> None:
+        """Stop after the current epoch and let go of the directory; nothing is lost, a later start goes on.
+
+        Not `settled`: it never began, so no query ends for good that was to end with it.
+        """
+        self._halt(settled)
         self.graph.release()
 
-    def _halt(self) -> None:
+    def _halt(self, settled: bool = True) -> None:
         self._wait_no_more()
         stream, self._stream = self._stream, None
         if stream is not None:
@@ -132,7 +135,8 @@ class LiveRun:
             with self.graph.lock:
                 pass
             stream.stop()
-        self.graph.settle()
+        if settled:
+            self.graph.settle()
 
     def report(self) -> None:
         """Say in the log what was refused so far; once."""
@@ -201,6 +205,7 @@ class LiveRun:
             for definition in fresh:
                 if definition.source.function != "memory":
                     self._source(definition)
+            known = name in self.graph.ledger.latest.queries
             query = self.graph.add(name, plan, sinks, joining)
             runs = self._stream is not None
             try:
@@ -208,7 +213,7 @@ class LiveRun:
                     self._publish(stream, encoded)
                 self._join()
             except BaseException:
-                self.graph.drop(name)
+                (self.graph.withdraw if known else self.graph.drop)(name)
                 if runs and self._stream is None:
                     self.start()
                 raise

@@ -128,7 +128,7 @@ class Running:
                         run.begin()
             except BaseException:
                 if known is None:
-                    run.stop()
+                    run.stop(settled=False)
                 raise
             self._runs = {**self._runs, asked.kind: run}
             self._asked = {**self._asked, asked.name.lower(): asked}
