@@ -137,9 +137,15 @@ class Running:
 
     def push(self, name: str, rows: Any) -> None:
         """Hand rows to every graph that reads a stream."""
-        for run in self._runs.values():
-            if name in run.graph.definitions:
-                run.push(name, rows)
+        reading = [run for run in self._runs.values() if name in run.graph.definitions]
+        if not reading:
+            raise Diagnostic(
+                "NOT_READ",
+                f"no running query reads '{name}': the rows would be nowhere",
+                help="start the query first; rows that are there already are given with the stream",
+            )
+        for run in reading:
+            run.push(name, rows)
 
     def stop(self, run: LiveRun, name: str) -> None:
         """Stop a query; with the last one its graph stops. It ends for good when its graph goes on without it."""
