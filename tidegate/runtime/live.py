@@ -328,20 +328,14 @@ class LiveRun:
                 raise RuntimeError("the run is being stopped")
             batch = None if layout is None else Batch(frame, layout.tags, layout.shapes)
             with self._noted():
-                self._recheck()
+                for name in set(self._reading) - set(self._gates):
+                    _recheck(self.graph.definitions[name])
                 self._epoch(batch, number)
         if not self._stopping:
             with self._noted():
                 self._poll()
                 for gate in self._gates.values():
                     self.graph.refuse(gate.look())
-
-    def _recheck(self) -> None:
-        """Whether what Spark alone follows may still be read: links may have come."""
-        for name in set(self._reading) - set(self._gates):
-            call = self.graph.definitions[name].source
-            if call.policy.read is not None:
-                check_call(call, "source", SOURCES.named(call), call.policy)
 
     @contextmanager
     def _noted(self) -> Iterator[None]:
@@ -385,11 +379,19 @@ class LiveRun:
             gate = self._gates[definition.name]
             self.graph.refuse(gate.look(starting=True))
             return gate.rows(self._spark)
+        _recheck(definition)
         if source.inbox:
             folder = f"inbox/{name_in_path(definition.name)}"
             inbox = self.graph.storage.path(folder)
             self.graph.storage.make_folder(folder)
         return read_live(self._spark, definition, inbox)
+
+
+def _recheck(definition: StreamDefinition) -> None:
+    """Whether what Spark alone follows may still be read: links may have come."""
+    call = definition.source
+    if call.policy.read is not None:
+        check_call(call, "source", SOURCES.named(call), call.policy)
 
 
 def _own_session(spark: SparkSession) -> SparkSession:
