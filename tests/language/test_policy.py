@@ -8,6 +8,8 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -89,6 +91,25 @@ def test_a_link_that_came_later_leads_nowhere(places: dict[str, str]) -> None:
             use()
         assert caught.value.condition == "NOT_ALLOWED"
         assert caught.value.position is not None
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_link_that_comes_where_spark_alone_follows_ends_the_stream(
+    places: dict[str, str], tmp_path: Path
+) -> None:
+    """Folders with columns in their names are Spark's: whoever follows them looks again before each epoch."""
+    more = f"{places['inside']}/more"
+    os.makedirs(f"{more}/day=1")
+    pq.write_table(pa.table({"a": ["x"], "t": [1]}), f"{more}/day=1/a.parquet")
+    found = connect(policy=closed(read=[places["inside"]]), state=str(tmp_path / "state"))
+    found.sql(f"CREATE STREAM X(a STRING, day INT, t BIGINT) SOURCE parquet('{more}') ORDERED BY t")
+    live = found.query("SELECT a, day FROM X").start("q", begin=False)
+    live.run.drain()
+    os.symlink(f"{places['outside']}/secret.csv", f"{more}/day=1/b.parquet")
+    with pytest.raises(Diagnostic) as caught:
+        live.run.drain()
+    assert caught.value.condition == "NOT_ALLOWED"
+    found.close()
 
 
 @pytest.mark.parametrize("pattern", ["more", "more/*", "mor[^f]"])

@@ -168,7 +168,6 @@ JSON = (
     Kind("a decimal with digits too many", "json", _object(d="1.239"), refused=("column 'd' is no DECIMAL(5,2): 1.239",)),
     Kind("blank lines", "json", b"\n  \n" + _object(), PLAINLY, note="no rows"),
     Kind("characters written with escapes", "json", _object(s='"\\u00e4"'), ({"s": "ä"},), note="used"),
-    Kind("bytes that are no UTF-8", "json", _object(s='"@"').replace(b"@", b"\xff"), refused=("the row cannot be read",)),
 )  # fmt: skip
 
 DEBEZIUM = (

@@ -24,7 +24,7 @@ from tidegate.algebra.failures import user_calls
 from tidegate.algebra.modify import Sync
 from tidegate.algebra.operators import Node
 from tidegate.algebra.properties import properties
-from tidegate.connectors.sinks import Sink, claim, refuse_taken
+from tidegate.connectors.sinks import Sink, refuse_taken
 from tidegate.connectors.sources import read_recorded
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.exchange.messages import Message, Refused, WaveReport
@@ -35,9 +35,9 @@ from tidegate.physical.printing import describe
 from tidegate.physical.spark_columns import outsource
 from tidegate.runtime.batches import Batch, combine
 from tidegate.runtime.checkpoint import Checkpoint
-from tidegate.runtime.faults import reach
+from tidegate.runtime.deliveries import Deliveries
 from tidegate.runtime.figures import Figures, Pace
-from tidegate.runtime.jobs import Job, Physical, TooManyRowsError, physical, plan_beside, source_names, told
+from tidegate.runtime.jobs import Job, Physical, TooManyRowsError, physical, plan_beside, source_names
 from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest, SourceProgress, after
 from tidegate.runtime.merging import FILES, merged
 from tidegate.runtime.places import Epochs, Place, Places
@@ -146,7 +146,7 @@ class LiveGraph:
         """Of STREAMED queries, the columns that tell their rows apart."""
         self.files_limit = FILES
         """More result files of one kind than this are merged."""
-        self._delivered: dict[tuple[str, int], int] = {}
+        self._deliveries = Deliveries()
         self._physical: Physical | None = None
         self._aside: list[Refused] = []
         self._together = Plan()
@@ -165,7 +165,7 @@ class LiveGraph:
         with self.lock:
             if self.ledger.released:
                 self.ledger = Ledger.held(self.storage)
-                self._delivered, self._physical, self._places = {}, None, None
+                self._deliveries, self._physical, self._places = Deliveries(), None, None
                 self._publish()
 
     def release(self) -> None:
@@ -257,7 +257,12 @@ class LiveGraph:
         with self.lock:
             if name not in self.missing():
                 self._query(name)
+            self.withdraw(name)
             self._released |= {name}
+
+    def withdraw(self, name: str) -> None:
+        """Take back that a query was added; what the storage knows of it stays."""
+        with self.lock:
             self._queries = {n: q for n, q in self._queries.items() if n != name}
             self._together = united(q.physical for q in self._queries.values())
             self._physical = None
@@ -542,38 +547,11 @@ class LiveGraph:
     # Sinks.
 
     def deliver(self) -> None:
-        """Bring every sink up to the last committed epoch; what is there already is not written again."""
+        """Bring every sink up to the last committed epoch."""
         for query in self._queries.values():
-            if not query.sinks:
-                continue
-            result = self.result(query.name)
-            for number, sink in enumerate(query.sinks):
-                done = self._delivered.get((query.known.owner, number))
-                if done is None:
-                    claim(sink, query.known.owner)
-                    done = self._catch_up(sink, result)
-                for epoch in self.ledger.epochs:
-                    bounds = self.ledger.bounds(epoch)
-                    if epoch <= done or bounds is None or bounds[0] == bounds[1] or sink.has(epoch):
-                        continue
-                    reach("before sink")
-                    with told():
-                        sink.write(epoch, result.delivered(sink.form, *bounds))
-                    reach("after sink")
-                self._delivered[query.known.owner, number] = self.ledger.latest.epoch
-
-    def _catch_up(self, sink: Sink, result: Result) -> int:
-        """Epochs that only the index knows: a sink has got all of them, or gets them as one."""
-        index = self.ledger.index
-        if index.marked and not sink.has(index.marked):
-            if any(sink.has(epoch) for epoch in range(1, index.marked)):
-                raise Diagnostic(
-                    "SINK_BEHIND",
-                    f"the sink of '{result.name}' was away while epochs up to {index.marked} passed",
-                    help="write to an empty place: it gets everything",
-                )
-            sink.write(index.marked, result.delivered(sink.form, MIN, index.upto))
-        return index.epoch
+            if query.sinks:
+                result = self.result(query.name)
+                self._deliveries.bring(query.sinks, query.known.owner, result, self.ledger)
 
     # Figures.
 

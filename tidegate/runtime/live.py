@@ -109,17 +109,21 @@ class LiveRun:
         finally:
             self._drive = None
 
-    def stop(self) -> None:
-        """Stop after the current epoch and let go of the directory; nothing is lost, a later start goes on."""
-        self._halt()
+    def stop(self, settled: bool = True) -> None:
+        """Stop after the current epoch and let go of the directory; nothing is lost, a later start goes on.
+
+        Not `settled`: it never began, so no query ends for good that was to end with it.
+        """
+        self._halt(settled)
         self.graph.release()
 
-    def _halt(self) -> None:
+    def _halt(self, settled: bool = True) -> None:
         self._wait_no_more()
         drive, self._drive = self._drive, None
         if drive is not None:
             drive.stop()
-        self.graph.settle()
+        if settled:
+            self.graph.settle()
 
     def report(self) -> None:
         """Say in the log what was refused so far; once."""
@@ -169,6 +173,7 @@ class LiveRun:
             for definition in fresh:
                 if definition.source.function != "memory":
                     self._try(definition)
+            known = name in self.graph.ledger.latest.queries
             query = self.graph.add(name, plan, sinks, joining)
             runs = self._drive is not None
             try:
@@ -176,7 +181,7 @@ class LiveRun:
                     self._publish(stream, encoded)
                 self._join()
             except BaseException:
-                self.graph.drop(name)
+                (self.graph.withdraw if known else self.graph.drop)(name)
                 if runs and self._drive is None:
                     self.start()
                 raise
@@ -291,9 +296,7 @@ class LiveRun:
         for gate in self._gates.values():
             self.graph.refuse(gate.gone(self.graph.ledger.latest.checkpoint.logs))
         for name in set(self._reading) - set(self._gates):
-            call = self.graph.definitions[name].source
-            if call.policy.read is not None:
-                check_call(call, "source", SOURCES.named(call), call.policy)
+            _recheck(self.graph.definitions[name])
 
     @contextmanager
     def noted(self) -> Iterator[None]:
@@ -345,9 +348,17 @@ class LiveRun:
     def _source(self, definition: StreamDefinition, spark: SparkSession) -> RawStream:
         if definition.name in self._gates:
             return self._gates[definition.name].rows(spark)
+        _recheck(definition)
         inbox, source = None, SOURCES.named(definition.source)
         if source.inbox:
             folder = f"inbox/{name_in_path(definition.name)}"
             inbox = self.graph.storage.path(folder)
             self.graph.storage.make_folder(folder)
         return read_live(spark, definition, inbox)
+
+
+def _recheck(definition: StreamDefinition) -> None:
+    """Whether what Spark alone follows may still be read: links may have come."""
+    call = definition.source
+    if call.policy.read is not None:
+        check_call(call, "source", SOURCES.named(call), call.policy)

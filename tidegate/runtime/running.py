@@ -149,7 +149,7 @@ class Running:
                         self._together.append(run)
             except BaseException:
                 if known is None:
-                    run.stop()
+                    run.stop(settled=False)
                 raise
             self._runs = {**self._runs, asked.kind: run}
             self._asked = {**self._asked, asked.name.lower(): asked}
@@ -158,9 +158,15 @@ class Running:
 
     def push(self, name: str, rows: Any) -> None:
         """Hand rows to every graph that reads a stream."""
-        for run in self._runs.values():
-            if name in run.graph.definitions:
-                run.push(name, rows)
+        reading = [run for run in self._runs.values() if name in run.graph.definitions]
+        if not reading:
+            raise Diagnostic(
+                "NOT_READ",
+                f"no running query reads '{name}': the rows would be nowhere",
+                help="start the query first; rows that are there already are given with the stream",
+            )
+        for run in reading:
+            run.push(name, rows)
 
     def promise(self, name: str, instant: int | datetime) -> None:
         """Tell every graph that reads a stream that no row of it before this instant will come."""
