@@ -129,7 +129,7 @@ def test_an_answer_that_is_not_kept_is_refused(spark: SparkSession, tmp_path: Pa
     engine = Engine(spark, str(tmp_path), partitions=1)
     run = engine.start({"q": plans()["grouped"]}, DEFINITIONS, graph="kept", begin=False, retention=20)
     run.graph.advance({"S": [(1, 1.0, 10), (1, 2.0, 60)]})
-    run.graph.advance({"S": [(1, 2.0, 61)]})
+    run.graph.advance({"S": [(1, 2.0, 60)]})
     assert run.graph.ledger.latest.upto == 57
     assert run.result("q").at(40).collect() == []
     for ask in (

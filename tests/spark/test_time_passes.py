@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,28 @@ def test_heartbeats_tell_the_time_and_are_no_rows(
     for found in (recorded, live):
         assert [tuple(r) for r in found.at(datetime(2024, 1, 1, 0, 0, 5)).collect()] == [(3, 2)]
         assert [tuple(r) for r in found.at(datetime(2024, 1, 1, 0, 0, 30)).collect()] == []
+    session.close()
+
+
+@pytest.mark.parametrize("place", ["driver", "spark"])
+def test_what_is_refused_is_kept_wherever_epochs_run(spark: SparkSession, tmp_path: Path, place: str) -> None:
+    """With several lanes, refused rows go to no partition of their own."""
+    session = connect(spark, state=str(tmp_path), partitions=3)
+    session.stream("S", [(0, 0)][:0], schema="v INT, t BIGINT", ordered_by="t")
+    texts = {
+        "a": "SELECT v FROM S WINDOW(RANGE 5)",
+        "b": "SELECT v, COUNT(*) AS n FROM S WINDOW(RANGE 9) GROUP BY v",
+    }
+    queries = [session.query(text).start(name, begin=False) for name, text in texts.items()]
+    graph = queries[0].run.graph
+    graph.epochs.asked = place  # type: ignore[assignment]
+    graph.advance({"S": [(1, 10), (2, None), (3, 20)]})
+    graph.advance({"S": [(4, 5), (5, None), (6, 30)]})
+    assert graph.epochs.last == place
+    kept = {"the time is NULL": 2, "later than promised": 1}
+    assert queries[0].run.status()["sources"]["S"]["quarantine"] == kept
+    rows = session.spark.read.parquet(graph.storage.path("quarantine/S")).collect()
+    assert Counter(r.reason for r in rows) == kept
     session.close()
 
 

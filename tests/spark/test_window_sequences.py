@@ -110,16 +110,16 @@ def test_generated_windows_with_late_rows_equal_the_reference(engine: Engine, se
     world = World().run(DEFINITION)
     definition = world.catalog.find("S")
     assert isinstance(definition, StreamDefinition)
-    # An epoch reaches up to the watermark of the rows that came before it; rows before where the last one ended are late.
+    # An epoch reaches up to the watermark of its own rows; rows before where the last one ended are late.
     epochs: list[list[tuple[Any, ...]]] = []
     kept: list[tuple[Any, ...]] = []
-    ended, reached = -SLACK - 1, -SLACK - 1
+    ended = -SLACK - 1
     rest = list(arrived)
     while rest:
         take = dice.randint(1, 25)
         epochs.append(rest[:take])
         kept += [row for row in rest[:take] if row[-1] >= ended]
-        ended, reached = reached, max(reached, *(row[-1] - SLACK for row in rest[:take]))
+        ended = max(ended, *(row[-1] - SLACK for row in rest[:take]))
         del rest[:take]
     assert len(kept) < len(arrived)
     plans = {}

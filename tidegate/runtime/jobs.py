@@ -274,7 +274,7 @@ def _by_partition(rows: pa.Table | None, partitions: int) -> list[list[pa.Record
         return [[] for _ in range(partitions)]
     if partitions == 1:
         return [rows.to_batches()]
-    places = rows.column("p")
+    places = pc.fill_null(rows.column("p"), 0)  # messages go anywhere
     return [rows.filter(pc.equal(places, p)).to_batches() for p in range(partitions)]
 
 
