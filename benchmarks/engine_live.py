@@ -39,7 +39,7 @@ def report(kind: str, taken: list[float], run: LiveRun) -> None:
     print(f"{kind}: median {statistics.median(later) * 1000:.0f} ms, worst {max(later) * 1000:.0f} ms")
     for task in run.graph.last_tasks:
         parts = ", ".join(f"{k} {v * 1000:.0f}" for k, v in task.seconds.items())
-        print(f"  task {task['place']}: {task['rows']} rows; ms: wait {task['wait'] * 1000:.0f}, {parts}")
+        print(f"  task {task.place}: {task.rows} rows; ms: {parts}")
 
 
 def by_hand(run: LiveRun, batches: Iterator[pa.Table], epochs: int) -> list[float]:

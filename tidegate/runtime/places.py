@@ -24,6 +24,9 @@ MOST = 1_000_000
 GAIN = 0.75
 """The place changes where it is expected to cost no more than this part of the other."""
 
+WARM = 3
+"""The first epochs at a place start processes, load code and restore state; what they take says nothing about the next."""
+
 
 @dataclass
 class Cost:
@@ -37,12 +40,13 @@ class Cost:
         self.known.append((rows, seconds))
 
     def of(self, rows: int) -> float:
-        """The expected seconds: of the recent epochs as they were, moved to this number of rows.
+        """The expected seconds: of the recent epochs as they were, moved to this number of rows. Others may have been at work on the
+        machine, so the quicker ones count.
 
         >>> cost = Cost(0.1, 0.0)
         >>> cost.of(1000)
         0.1
-        >>> for seconds in (0.3, 9.0, 0.3):
+        >>> for seconds in (0.4, 9.0, 0.3, 8.0, 0.3):
         ...     cost.learn(1000, seconds)
         >>> cost.of(1000)
         0.3
@@ -50,7 +54,7 @@ class Cost:
         if not self.known:
             return self.price + self.per_row * rows
         moved = sorted(seconds + self.per_row * (rows - came) for came, seconds in self.known)
-        return max(moved[len(moved) // 2], self.price / 2)
+        return max(moved[len(moved) // 4], self.price / 2)
 
 
 @dataclass
@@ -59,9 +63,11 @@ class Places:
 
     asked: Epochs = "auto"
     costs: dict[Place, Cost] = field(
-        default_factory=lambda: {"spark": Cost(0.25, 1.5e-6), "driver": Cost(0.06, 3e-6)}
+        default_factory=lambda: {"spark": Cost(0.5, 1.5e-6), "driver": Cost(0.15, 5e-6)}
     )
     last: Place | None = None
+    stayed: int = 0
+    """How many epochs the last place has had since it was chosen."""
     expected: int | None = None
     """How many rows the next epoch may have; None: nothing is known."""
 
@@ -84,7 +90,7 @@ class Places:
         return self.expected is not None and self.expected <= FEW
 
     def learn(self, place: Place, rows: int, seconds: float) -> None:
-        # The first epoch of a place starts processes, loads code and restores state.
-        if place == self.last:
+        self.stayed = self.stayed + 1 if place == self.last else 1
+        if self.stayed > WARM:
             self.costs[place].learn(rows, seconds)
         self.last, self.expected = place, rows
