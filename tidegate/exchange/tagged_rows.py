@@ -150,18 +150,23 @@ def sent(
     """Rows as blocks, one or more for each partition they go to."""
     wanted = {*(f"c{c}" for c in lane.columns), "ts", "te", "n", "o0"}
     rows = chunk.select(c for c in chunk.columns if c in wanted)
-    if lane.input.broadcast:
-        parts: Iterable[tuple[int, Frame]] = ((p, rows) for p in range(sender.partitions))
-    elif places is not None:
-        parts = scatter(rows, places, sender.partitions)
-    elif lane.input.key is None:
-        parts = [(sender.partition % sender.partitions, rows)]
-    else:
-        parts = [(lane.input.home % sender.partitions, rows)]
-    for p, part in parts:
+    for p, part in parts_of(rows, places, lane, sender.partition, sender.partitions):
         for block in pack_rows(part, sender.files):
             values = {"p": pa.array([p], pa.int32()), "block": pa.array([block], pa.binary())}
             yield from _batches({k: pa.chunked_array([v]) for k, v in values.items()}, lane.number, 1, after)
+
+
+def parts_of(
+    rows: Frame, places: pl.Series | None, lane: Lane, partition: int, partitions: int
+) -> Iterable[tuple[int, Frame]]:
+    """A lane's rows by the partition they go to: of `places` where a key tells it; rows without a key stay in `partition`."""
+    if lane.input.broadcast:
+        return ((p, rows) for p in range(partitions))
+    if places is not None:
+        return scatter(rows, places, partitions)
+    if lane.input.key is None:
+        return [(partition % partitions, rows)]
+    return [(lane.input.home % partitions, rows)]
 
 
 def passed_on(rows: pa.Table, lane: Lane, boundary: Boundary, after: Boundary) -> Iterator[pa.RecordBatch]:

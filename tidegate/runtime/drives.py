@@ -128,12 +128,12 @@ class DirectDrive:
             more = self._run.look()
             while True:
                 self._run.ready()
-                taken = {name: files for name, inbox in self._inboxes.items() if (files := inbox.take())}
+                found = {n: inbox.taken(self._spark, graph.wall()) for n, inbox in self._inboxes.items()}
+                taken = {name: files for name, files in found.items() if files is not None}
                 if not taken and graph.rests:
                     return more
-                rows = [self._inboxes[name].rows(self._spark, graph.wall()) for name in taken]
                 try:
-                    graph.epoch(combine(rows) if rows else None, None, taken=taken)
+                    graph.epoch(None, None, taken=taken)
                 except BrokenFileError as problem:
                     self._run.set_aside(problem)
                 else:

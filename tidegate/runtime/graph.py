@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.algebra.failures import user_calls
 from tidegate.algebra.modify import Sync
@@ -37,11 +37,13 @@ from tidegate.runtime.batches import Batch, combine
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.deliveries import Deliveries
 from tidegate.runtime.figures import Figures, Pace
-from tidegate.runtime.jobs import Job, Physical, TooManyRowsError, physical, plan_beside, source_names
+from tidegate.runtime.gathering import Gathering
+from tidegate.runtime.inboxes import Taken
+from tidegate.runtime.jobs import Job, Physical, physical, plan_beside, source_names
 from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest, SourceProgress, after
 from tidegate.runtime.merging import FILES, merged
 from tidegate.runtime.places import Epochs, Place, Places
-from tidegate.runtime.promises import Promises, Seen
+from tidegate.runtime.promises import Promises
 from tidegate.runtime.refusals import stop_at_refused
 from tidegate.runtime.repartition import repartition
 from tidegate.runtime.results import Result
@@ -375,7 +377,7 @@ class LiveGraph:
         batch_id: int | None,
         upto: int | None = None,
         known: Checkpoint | None = None,
-        taken: Mapping[str, tuple[str, ...]] | None = None,
+        taken: Mapping[str, Taken] | None = None,
     ) -> Manifest:
         """Run one epoch and commit it. A numbered batch that is committed already is skipped, whoever replays it; files that were
         `taken` for a batch without a number are named in the manifest."""
@@ -394,7 +396,7 @@ class LiveGraph:
             started = self._clock()
             repartition(self.spark, self._ready(), self.ledger, self.partitions, self._queries)
             before = self.ledger.latest
-            done = self._run(before, batch, upto)
+            done = self._run(before, batch, upto, taken)
             upto, messages = done.upto, done.messages
             now = self._clock()
             manifest = after(
@@ -410,7 +412,7 @@ class LiveGraph:
                 columns=disputed((q.physical for q in self._queries.values()), self._ready().plan),
                 logs={} if self._renews(before) else before.logs,
                 checkpoint=known or before.checkpoint,
-                taken=before.taken if taken is None else taken,
+                taken=before.taken if taken is None else {n: t.names for n, t in taken.items()},
             )
             self.ledger.commit(manifest)
             self._aside = []
@@ -450,7 +452,9 @@ class LiveGraph:
             self.ledger.forget_before(horizon)
         self.ledger.tidy(lambda epoch, files: merged(self.storage, epoch, files, horizon, self.files_limit))
 
-    def _run(self, before: Manifest, batch: Batch | None, upto: int | None) -> _Done:
+    def _run(
+        self, before: Manifest, batch: Batch | None, upto: int | None, taken: Mapping[str, Taken] | None
+    ) -> _Done:
         """The epoch up to `upto`, or (None) to what the sources promise with its rows."""
         graph = self._ready()
         job = Job(
@@ -463,53 +467,23 @@ class LiveGraph:
             before.logs,
             renew=self._renews(before),
         )
-        names = [n for n in self.streams() if batch is not None and n in batch.tags]
-        frames, observed = self._tables(job, before), Observation()
-        seen: dict[str, Seen] | None = {}
-        if batch is not None and names:
-            batch = self._bounded(batch, names)
-            known = graph.runs_anywhere and self.epochs.small
-            seen = None if known else batch.look(names)
-            frame = batch.frame.observe(observed, *batch.observed(names)) if known else batch.frame
-            # Heartbeats, and streams that no query reads any more, end here.
-            frame = frame.filter(batch.wanted(names))
-            feeds = [batch.feed(n, graph.lanes_from(n)) for n in names]
-            frames.append(job.enter(frame, feeds, None if before.upto == MIN else before.upto))
-        expected = self.epochs.expected if seen is None else sum(s.rows for s in seen.values())
-        place = self.epochs.choose(expected or 0, graph.runs_anywhere)
-        rows = None
-        if place == "driver":
-            try:
-                rows = job.gathered(frames)
-            except TooManyRowsError:
-                place = "spark"
-        if seen is None:
-            assert batch is not None
-            seen = batch.seen(observed.get, names) if place == "driver" else batch.look(names)
         streams = {n: self.definitions[n] for n in self.streams()}
-        sources = self.promises.progress(streams, before.sources, seen, self.wall())
+        gathering = Gathering(job, streams, self.epochs, self.wall())
+        came = gathering.came(self._tables(job, before), batch, taken or {})
+        sources = self.promises.progress(streams, before.sources, came.seen, self.wall())
         if upto is None:
             upto = self.promises.watermark(streams, sources, self.width)
         upto = max(before.upto, upto)
-        messages = job.run_here(rows, upto) if place == "driver" else job.run(frames, upto)
+        if came.place == "driver":
+            messages = job.run_here(came.rows, upto, came.read)
+        else:
+            messages = job.run(came.frames, upto)
         if self._aside:
             messages.append(
                 quarantined(self.storage, before.epoch + 1, (before.upto, upto), "files", self._aside)
             )
         stop_at_refused(self.spark, self.definitions, messages)
-        return _Done(place, upto, sources, sum(s.rows for s in seen.values()), messages)
-
-    def _bounded(self, batch: Batch, names: Sequence[str]) -> Batch:
-        """The batch without rows that are far ahead of the clock: one of them would make all that follow late."""
-        shapes, now = dict(batch.shapes), self.wall()
-        for name in names:
-            definition = self.definitions[name]
-            last = definition.last_tick(now, live=True)
-            if last is not None:
-                shapes[name] = shapes[name].until(last, str(definition.time_column))
-            if definition.stamped and self.ledger.latest.upto != MIN:
-                shapes[name] = shapes[name].since(self.ledger.latest.upto, definition.width)
-        return replace(batch, shapes=shapes)
+        return _Done(came.place, upto, sources, came.count, messages)
 
     def _tables(self, job: Job, before: Manifest) -> list[DataFrame]:
         """Tables, and the one row without columns: read once, in the first epoch of a query."""

@@ -8,8 +8,9 @@ which ones it knows. What is in `taking` and no manifest names is taken again.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -21,6 +22,15 @@ from tidegate.storage import Storage, name_in_path
 
 MOST = 1000
 """So many files one epoch takes of a stream, unless an option says otherwise."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The files that an epoch reads: their names, where they are, and their rows as Spark reads them."""
+
+    names: tuple[str, ...]
+    paths: tuple[str, ...]
+    rows: Callable[[], RawStream]
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,13 @@ class Inbox:
             self._move(name, "inbox", "taking")
             taken.append(name)
         return tuple(taken)
+
+    def taken(self, spark: SparkSession, now: int) -> Taken | None:
+        """What the next epoch reads at a time of the clock (microseconds); None: nothing."""
+        names = self.take()
+        folder = self.storage.path(self._folder("taking"))
+        paths = tuple(f"{folder}/{name}" for name in names)
+        return Taken(names, paths, partial(self.rows, spark, now)) if names else None
 
     def rows(self, spark: SparkSession, now: int) -> RawStream:
         """The rows that were taken at a time of the clock (microseconds)."""

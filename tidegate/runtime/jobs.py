@@ -38,6 +38,7 @@ from tidegate.exchange.lanes import (
 )
 from tidegate.exchange.messages import MARK, Failed, Log, Message, decode
 from tidegate.kernels.modify import ModifyKernel
+from tidegate.kernels.rows import Frame
 from tidegate.physical.identity import identity_of
 from tidegate.physical.plan import Birth, Plan, SourceRows, united
 from tidegate.physical.planning import plan_query
@@ -204,13 +205,15 @@ class Job:
                 raise TooManyRowsError from problem
             raise
 
-    def run_here(self, rows: pa.Table | None, upto: int) -> list[Message]:
-        """Run the epoch in this process; the messages of what would have been tasks."""
+    def run_here(
+        self, rows: pa.Table | None, upto: int, read: Mapping[int, Mapping[int, Frame]] | None = None
+    ) -> list[Message]:
+        """Run the epoch in this process; the messages of what would have been tasks. `read`: partition -> lane -> rows of files."""
         reach("before state")
         for boundary in self.physical.boundaries:
             epoch = replace(self._epoch(boundary.wave, upto), files=None)
             parts = _by_partition(rows, self.partitions)
-            found = [b for p, part in enumerate(parts) for b in run_wave(epoch, p, part)]
+            found = [b for p, part in enumerate(parts) for b in run_wave(epoch, p, part, (read or {}).get(p))]
             rows = pa.Table.from_batches(found) if found else None
         reach("after state")
         return delivered([] if rows is None else rows.column("meta").to_pylist())

@@ -21,6 +21,7 @@ from sqlglot import exp
 from tidegate.connectors.files import local_files
 from tidegate.exchange.blocks import key_types, partitions_of
 from tidegate.exchange.lanes import Lane
+from tidegate.exchange.tagged_rows import parts_of
 from tidegate.kernels.expressions import Scalar
 from tidegate.kernels.rows import Frame, normalized
 from tidegate.language.catalog import StreamDefinition
@@ -76,6 +77,12 @@ class Columnar:
     def rows(self) -> int:
         return sum(g.rows for p in self.parts for g in p.groups)
 
+    @property
+    def bounds(self) -> tuple[int, int] | None:
+        """The first and last instant of the rows, if there are any."""
+        groups = [g for p in self.parts for g in p.groups]
+        return (min(g.first for g in groups), max(g.last for g in groups)) if groups else None
+
 
 @dataclass(frozen=True)
 class Split:
@@ -104,19 +111,24 @@ def columnar(definition: StreamDefinition, lanes: Sequence[Lane]) -> Columnar | 
     """The stream's files, if they can be read as columns for these lanes."""
     if definition.source.function != "parquet" or definition.source.options or not lanes:
         return None
-    if definition.beats is not None or any(_origin(x).by_arrival for x in lanes):
-        return None
-    name, types = definition.time_column, {c.name: c.type for c in definition.columns}
-    if definition.table or definition.valid is not None or definition.width != 1 or name not in types:
-        return None
     if definition.last_tick(definition.entered, live=False) is not None:
-        return None
-    if types[name] not in (TIMESTAMP, TIMESTAMP_NTZ, BIGINT, INT) or not all(map(_can_prepare, lanes)):
         return None
     place = str(definition.source.arguments[0])
     root = place if "://" in place else os.path.abspath(place)
     paths = local_files(root)
     if not paths or len(paths) > MOST_FILES or any("=" in os.path.relpath(p, root) for p in paths):
+        return None
+    return of_files(definition, lanes, paths)
+
+
+def of_files(definition: StreamDefinition, lanes: Sequence[Lane], paths: Sequence[str]) -> Columnar | None:
+    """Parquet files with a stream's columns, in their order of arrival, if they can be read as columns for these lanes."""
+    name, types = definition.time_column, {c.name: c.type for c in definition.columns}
+    if definition.table or definition.valid is not None or definition.width != 1 or name not in types:
+        return None
+    if not lanes or definition.beats is not None or any(_origin(x).by_arrival for x in lanes):
+        return None
+    if types[name] not in (TIMESTAMP, TIMESTAMP_NTZ, BIGINT, INT) or not all(map(_can_prepare, lanes)):
         return None
     schema = definition.scan.schema
     needed = {name, *(schema[c].name for c in _wanted(lanes))}
@@ -169,6 +181,19 @@ def read_split(
             rows = rows.filter((pl.col("ts") >= task.since) & (pl.col("ts") < task.upto))
         for lane in fed:
             yield lane, *_prepared(rows, lane, schema, partitions)
+
+
+def read_here(
+    streams: Sequence[Columnar], lanes: Sequence[Lane], partitions: int
+) -> dict[int, dict[int, Frame]]:
+    """All rows of the streams in this process: partition -> lane -> rows."""
+    task = reading(streams, MIN, MAX, 1)
+    found: dict[int, dict[int, list[Frame]]] = {}
+    for number in range(len(task.splits)):
+        for lane, rows, places in read_split(task, number, lanes, partitions):
+            for p, part in parts_of(rows, places, lane, 0, partitions):
+                found.setdefault(p, {}).setdefault(lane.number, []).append(part)
+    return {p: {lane: pl.concat(parts) for lane, parts in fed.items()} for p, fed in found.items()}
 
 
 def _wanted(lanes: Sequence[Lane]) -> list[int]:
