@@ -77,6 +77,7 @@ def test_a_query_that_cannot_go_on_now_is_not_dropped(spark: SparkSession, tmp_p
     sessions = [opened(spark, state, 2)]
     first = begun("files", "SELECT a FROM F", begin=False)
     begun("rows", "SELECT k FROM S", begin=False)
+    first.run.structured = True
     first.run.drain()
     sessions[-1].close()
     assert queries_of(state) == ["files", "rows"]
