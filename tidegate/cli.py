@@ -118,7 +118,8 @@ def _watch(session: Any, running: list[Any], state: str | None, rows: int) -> No
         pass
     session.close()
     for query in running:
-        console.print(f"latest complete answer of {query.name}:", markup=False)
+        reached = query.result.reached
+        console.print(f"latest complete answer of {query.name}, of what came before {reached}:", markup=False)
         _table(query.latest().limit(rows + 1), None, rows)
     _tell_refused(running[0].result)
     if state is None:

@@ -303,7 +303,7 @@ class Session(OwnConnectors, Settings):
         """Hand more rows to a stream that the program feeds itself, while queries run over it."""
         self.running.push(self._stream(name), rows)
 
-    def advance(self, name: str, instant: int | datetime) -> None:
+    def advance(self, name: str, instant: int | datetime | str) -> None:
         """Promise that no row of a stream before this instant will come: running queries answer up to it, though it is silent."""
         self.running.promise(self._stream(name), instant)
 
@@ -348,7 +348,7 @@ class Session(OwnConnectors, Settings):
         self,
         asked: exp.Expression,
         read: Mapping[str, LiveQuery],
-        instant: int | datetime,
+        instant: int | datetime | str,
         batch: int | None,
         text: str,
     ) -> DataFrame:
@@ -458,7 +458,7 @@ class Query:
         """Of a STREAMED query, the columns that tell rows of an answer apart, if they are known."""
         return result_key(self.bound.plan) if self.bound.output == "STREAMED" else None
 
-    def at(self, instant: int | datetime, batch: int | None = None) -> DataFrame:
+    def at(self, instant: int | datetime | str, batch: int | None = None) -> DataFrame:
         """The answer over recorded data at one instant, after its last batch or after the one given."""
         return self.run().at(instant, batch)
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from tidegate.errors import Diagnostic
+
 MIN = -(2**63)
 MAX = 2**63 - 1
 
@@ -41,6 +43,30 @@ def to_ticks(moment: datetime) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def ticks_of(instant: int | datetime | str) -> int:
+    """The tick that a program means: a number of ticks, a moment, or a moment as text.
+
+    >>> ticks_of(7), ticks_of("1970-01-01 00:00:01"), ticks_of(datetime(1970, 1, 1, 0, 0, 1))
+    (7, 1000000, 1000000)
+    """
+    if isinstance(instant, str):
+        try:
+            return to_ticks(datetime.fromisoformat(instant))
+        except ValueError:
+            raise Diagnostic(
+                "INVALID_INSTANT", f"'{instant}' is no moment", help="say it as '2030-12-31 23:59:59'"
+            ) from None
+    if isinstance(instant, datetime):
+        return to_ticks(instant)
+    if not isinstance(instant, int):
+        raise Diagnostic(
+            "INVALID_INSTANT",
+            f"{instant!r} is no instant",
+            help="give a number of ticks, a datetime or its text",
+        )
+    return instant
 
 
 def to_datetime(ticks: int) -> datetime:

@@ -59,6 +59,12 @@ def _schema(definition: StreamDefinition, file: str) -> pa.Schema:
     fields = {f.name.lower(): f.type for f in stored}
     for column in definition.columns:
         found = fields.get(column.name.lower())
+        if found is not None and pa.types.is_timestamp(found) and found.unit == "ns":
+            raise Diagnostic(
+                "TYPE_MISMATCH",
+                f"column '{column.name}' of '{definition.name}' is stored in nanoseconds in {file}, and instants are microseconds",
+                help="write it so: frame.to_parquet(…, coerce_timestamps='us')",
+            )
         if found is not None and not _fits(column.type, found):
             raise Diagnostic(
                 "TYPE_MISMATCH",

@@ -23,7 +23,7 @@ from tidegate.runtime.notebook import html_of
 from tidegate.runtime.tables import Readable
 from tidegate.spark.values import arrow_type, ddl, quote
 from tidegate.storage import Storage
-from tidegate.time import MAX, MIN, to_datetime, to_ticks, widened
+from tidegate.time import MAX, MIN, ticks_of, to_datetime, widened
 from tidegate.types import TIMESTAMP, Field, Schema, Type
 from tidegate.worker.result_files import assure, read_section
 
@@ -60,6 +60,11 @@ class Result(Readable):
         return self.manifest().upto
 
     @property
+    def reached(self) -> str:
+        """`upto`, as people read it."""
+        return "the end" if self.manifest().finished else self._show(self.upto)
+
+    @property
     def refused(self) -> dict[str, dict[str, int]]:
         """How many rows each source refused, by reason; rows in = rows used + rows refused."""
         return {name: dict(s.refused) for name, s in self.manifest().sources.items() if s.refused}
@@ -68,7 +73,7 @@ class Result(Readable):
         """The rows as they were computed: `c0`, …, `ts`, `te`, `n`."""
         return self._read(self.parts())
 
-    def intervals(self, since: int | datetime | None = None) -> DataFrame:
+    def intervals(self, since: int | datetime | str | None = None) -> DataFrame:
         """The rows with `valid_from` and `valid_to` (NULL: no known end, or from the beginning); `since`: that end after it.
 
         Equal answers read the same, however many epochs and restarts they took: a row that ends where an equal one begins goes
@@ -95,7 +100,9 @@ class Result(Readable):
         ends = [f"{self._moment('ts')} AS valid_from", f"{self._moment('te')} AS valid_to"]
         return rows.selectExpr(*self._named(), *ends, *self._batch(ts="from_batch", te="to_batch"))
 
-    def changes(self, since: int | datetime | None = None, until: int | datetime | None = None) -> DataFrame:
+    def changes(
+        self, since: int | datetime | str | None = None, until: int | datetime | str | None = None
+    ) -> DataFrame:
         """What changed, instant by instant: `op` (+, -, and of a STREAMED answer u), the row, `ts`; only the net effect.
 
         Within [since, until) if given; never beyond what is final.
@@ -145,7 +152,7 @@ class Result(Readable):
             return self._shown(self._tagged(low, high).coalesce(1).sortWithinPartitions("ts", rank))
         return self.latest() if high == MAX else self._snapshot(high - 1)
 
-    def first_tick(self, since: int | datetime | None) -> int:
+    def first_tick(self, since: int | datetime | str | None) -> int:
         """Where changes from an instant on (None: from the first that is kept) begin."""
         return self.horizon() if since is None else self._kept(since, "subscribe")
 
@@ -157,7 +164,7 @@ class Result(Readable):
             )
         return self.delivered("changes", low, high)
 
-    def at(self, instant: int | datetime, batch: int | None = None) -> DataFrame:
+    def at(self, instant: int | datetime | str, batch: int | None = None) -> DataFrame:
         """The snapshot at an instant, which must be final: after its last batch, or after the one given."""
         last = self.width - 1 if batch is None else batch
         if not 0 <= last < self.width:
@@ -179,7 +186,7 @@ class Result(Readable):
             )
         return self._snapshot(t)
 
-    def _kept(self, since: int | datetime | None, asked: str) -> int:
+    def _kept(self, since: int | datetime | str | None, asked: str) -> int:
         """The tick from which something is asked for; what retention has let go cannot be."""
         low, horizon = MIN if since is None else self._ticks(since), self.horizon()
         if low < horizon:
@@ -195,9 +202,7 @@ class Result(Readable):
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the latest complete answer."""
-        reached = (
-            "the whole stream" if self.manifest().finished else f"what came before {self._show(self.upto)}"
-        )
+        reached = "the whole stream" if self.manifest().finished else f"what came before {self.reached}"
         return html_of(self.latest(), f"{self.name}: latest complete answer, from {reached}")
 
     def latest(self) -> DataFrame:
@@ -258,9 +263,9 @@ class Result(Readable):
         batch = {c: f"CAST(pmod({c}, {self.width}L) AS INT)" for c in names}
         return [f"CASE WHEN {_is_instant(c)} THEN {batch[c]} END AS {name}" for c, name in names.items()]
 
-    def _ticks(self, instant: int | datetime) -> int:
+    def _ticks(self, instant: int | datetime | str) -> int:
         """The first tick of an instant."""
-        return widened(to_ticks(instant) if isinstance(instant, datetime) else instant, self.width)
+        return widened(ticks_of(instant), self.width)
 
     def _show(self, ticks: int) -> str:
         if ticks == MIN:

@@ -33,7 +33,7 @@ from tidegate.runtime.subscriptions import Subscription
 from tidegate.runtime.summary import describe_state
 from tidegate.runtime.tables import Readable
 from tidegate.storage import Storage
-from tidegate.time import BATCHES, MIN, add, to_ticks
+from tidegate.time import BATCHES, MIN, add, ticks_of
 from tidegate.types import BIGINT, Type
 
 
@@ -107,9 +107,9 @@ class Running:
         asked = self._asked.get(name.lower())
         return None if asked is None else LiveQuery(self._runs[asked.kind], asked.name, self)
 
-    def same(self, plan: op.Node, instant: int | datetime) -> LiveQuery | None:
+    def same(self, plan: op.Node, instant: int | datetime | str) -> LiveQuery | None:
         """A running query that means the same and whose answer at an instant is complete, or will be."""
-        ticks = to_ticks(instant) if isinstance(instant, datetime) else instant
+        ticks = ticks_of(instant)
         for asked in self._asked.values():
             query = self.find(asked.name) if asked.written == plan else None
             if query is not None and (since := query.complete_from) is not None and since <= ticks:
@@ -168,9 +168,9 @@ class Running:
         for run in reading:
             run.push(name, rows)
 
-    def promise(self, name: str, instant: int | datetime) -> None:
+    def promise(self, name: str, instant: int | datetime | str) -> None:
         """Tell every graph that reads a stream that no row of it before this instant will come."""
-        ticks = to_ticks(instant) if isinstance(instant, datetime) else instant
+        ticks = ticks_of(instant)
         for run in self._runs.values():
             if name in run.graph.definitions:
                 run.promise(name, ticks)
@@ -296,13 +296,15 @@ class LiveQuery(Readable):
             return None
         return add(since, max((r for r in reaches if r is not None), default=0)) // self.result.width
 
-    def at(self, instant: int | datetime, batch: int | None = None) -> DataFrame:
+    def at(self, instant: int | datetime | str, batch: int | None = None) -> DataFrame:
         return self.result.at(instant, batch)
 
-    def intervals(self, since: int | datetime | None = None) -> DataFrame:
+    def intervals(self, since: int | datetime | str | None = None) -> DataFrame:
         return self.result.intervals(since)
 
-    def changes(self, since: int | datetime | None = None, until: int | datetime | None = None) -> DataFrame:
+    def changes(
+        self, since: int | datetime | str | None = None, until: int | datetime | str | None = None
+    ) -> DataFrame:
         return self.result.changes(since, until)
 
     def _repr_html_(self) -> str:
@@ -311,7 +313,7 @@ class LiveQuery(Readable):
     def latest(self) -> DataFrame:
         return self.result.latest()
 
-    def subscribe(self, since: int | datetime | None = None) -> Subscription:
+    def subscribe(self, since: int | datetime | str | None = None) -> Subscription:
         """The changes from an instant on (None: all that are kept), one after the other, as they become final: `for change in h.subscribe()`.
 
         None is missed and none is repeated; the graph does not wait for whoever reads.

@@ -36,7 +36,7 @@ class Change:
 class Subscription:
     """The changes of a running query from an instant on; ends with the query. `for` and `async for` both work."""
 
-    def __init__(self, live: LiveQuery, since: int | datetime | None) -> None:
+    def __init__(self, live: LiveQuery, since: int | datetime | str | None) -> None:
         self._live, self._low = live, live.result.first_tick(since)
         self._closed = False
 
