@@ -95,6 +95,8 @@ class Storage:
     uri: str
     durable: bool = False
     """Whether a file is on the disk, not only under way, when its writing is done."""
+    temporary: bool = False
+    """Gone with the program."""
 
     @property
     def local(self) -> str | None:

@@ -44,6 +44,7 @@ class Engine:
         self, spark: SparkSession, state_uri: str | None = None, partitions: int | None = None
     ) -> None:
         self.spark = spark
+        temporary = state_uri is None
         if state_uri is None:
             place = tempfile.mkdtemp(prefix="tidegate-")
             weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
@@ -55,7 +56,7 @@ class Engine:
                 f"Spark would take {place} for a pattern, and read what other directories hold",
                 help=f"choose a state directory without '{wild[0]}' in its path",
             )
-        self.storage = Storage(state_uri)
+        self.storage = Storage(state_uri, temporary=temporary)
         self.partitions = partitions
 
     def run(

@@ -130,7 +130,7 @@ class LiveRun:
         sources = self.graph.ledger.latest.sources
         if sources != self._reported:
             self._reported = sources
-            report(sources, self.graph.storage.path("quarantine"))
+            report(sources, self.graph.storage)
 
     def finish(self) -> None:
         """Take in what is there, stop, and make everything final."""

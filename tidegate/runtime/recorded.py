@@ -56,7 +56,7 @@ class Recording:
             if progress is not None:
                 progress(done / len(ends))
             self._epoch(ledger, streams, readable, upto, partitions)
-        report(ledger.latest.sources, ledger.storage.path("quarantine"))
+        report(ledger.latest.sources, ledger.storage)
         if progress is not None:
             progress(1.0)
 

@@ -17,6 +17,7 @@ from tidegate.errors import Diagnostic
 from tidegate.exchange.messages import Message, Quarantined, Refused
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.ledger import SourceProgress
+from tidegate.storage import Storage
 
 LOG = logging.getLogger("tidegate")
 
@@ -79,10 +80,11 @@ def lines(sources: Mapping[str, SourceProgress]) -> list[str]:
     return found
 
 
-def report(sources: Mapping[str, SourceProgress], place: str) -> None:
+def report(sources: Mapping[str, SourceProgress], storage: Storage) -> None:
     """Say it in the log, which goes to the terminal unless the program wants it elsewhere."""
+    end = " until the program ends; for longer with a state directory" if storage.temporary else ""
     for line in lines(sources):
-        LOG.warning("%s (kept in %s)", line, place)
+        LOG.warning("%s (kept in %s%s)", line, storage.path("quarantine"), end)
 
 
 def all_refused(name: str, source: SourceProgress, example: Refused | None = None) -> Diagnostic:
