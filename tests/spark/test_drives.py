@@ -82,7 +82,7 @@ def test_what_counted_and_was_not_put_away_counts_once(world: World, monkeypatch
         patch.setattr(Inbox, "discard", lambda *_: None)
         world.hand_in(first, 10)
         live = first.run
-        DirectDrive(live, world.spark, live._inboxes() or {})._epoch()
+        DirectDrive(live, world.spark, live._inboxes())._epoch()
         live.stop()
     second = world.started()
     world.hand_in(second, 100)
@@ -95,14 +95,23 @@ def test_what_was_taken_and_did_not_count_is_taken_again(world: World) -> None:
     first.run.drain()
     world.hand_in(first, 10)
     first.run.look()
-    inboxes = first.run._inboxes()
-    assert inboxes is not None
-    assert len(inboxes["S"].take()) == 1
+    assert len(first.run._inboxes()["S"].take()) == 1
     first.run.stop()
     second = world.started()
     world.hand_in(second, 100)
     second.finish()
     assert answer(second) == [(3, 111)]
+
+
+def test_first_rows_that_were_taken_and_did_not_count_are_not_handed_in_again(world: World) -> None:
+    first = world.started()
+    first.run._made()
+    first.run.look()
+    assert len(first.run._inboxes()["S"].take()) == 1
+    first.run.stop()
+    second = world.started()
+    second.finish()
+    assert answer(second) == [(1, 1)]
 
 
 def test_a_stop_waits_for_the_epoch_and_ends_the_thread(world: World) -> None:

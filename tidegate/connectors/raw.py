@@ -51,21 +51,25 @@ class Shape:
 
     def since(self, first: int, width: int) -> Shape:
         """The same, where no row is stamped before a tick that was promised: a clock may have been set back."""
-        bound = f"try_cast(coalesce(CASE WHEN source < -1 THEN '' END, '{first}') AS BIGINT)"
+        bound = _changing(first)
         # Rows that were handed in together keep their order.
         ts = f"greatest({self.ts}, {bound} + {width}L * least(greatest(coalesce(o2, 0L), 0L), 999L))"
         return replace(self, ts=ts, columns=(*self.columns[:-1], f"timestamp_micros({ts} DIV {width}L)"))
 
     def until(self, last: int, named: str) -> Shape:
-        """The same, where rows after a tick are refused.
-
-        Spark compiles code anew where a number in it differs. A text is handed to the code instead, and beside a column it is not
-        taken for a constant.
-        """
-        bound = f"try_cast(coalesce(CASE WHEN source < -1 THEN '' END, '{min(last, MAX)}') AS BIGINT)"
+        """The same, where rows after a tick are refused."""
         problem = literal(f"column '{named}' is too far ahead of the clock: ")
-        far = f"CASE WHEN {self.ts} > {bound} THEN concat({problem}, {self.time}) END"
+        far = f"CASE WHEN {self.ts} > {_changing(min(last, MAX))} THEN concat({problem}, {self.time}) END"
         return replace(self, bad=f"coalesce({self.bad}, {far})")
+
+
+def _changing(number: int) -> str:
+    """A number that differs from epoch to epoch.
+
+    Spark compiles code anew where a number in it differs. A text is handed to the code instead, and beside a column it is not
+    taken for a constant.
+    """
+    return f"try_cast(coalesce(CASE WHEN source < -1 THEN '' END, '{number}') AS BIGINT)"
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ class DirectDrive:
     problem = None
 
     def __init__(self, run: Driven, spark: SparkSession, inboxes: Mapping[str, Inbox]) -> None:
-        self._run, self._spark, self._inboxes = run, live_session(spark), inboxes
+        self._run, self._spark, self._inboxes = run, spark, inboxes
         self._stopping, self._ended = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._discard()
@@ -151,10 +151,8 @@ class StructuredDrive:
 
     pace: ClassVar[float] = 1.0
 
-    def __init__(
-        self, run: Driven, spark: SparkSession, streams: Callable[[SparkSession], Sequence[RawStream]]
-    ) -> None:
-        self._run, self._spark, self._streams = run, live_session(spark), streams
+    def __init__(self, run: Driven, spark: SparkSession, streams: Callable[[], Sequence[RawStream]]) -> None:
+        self._run, self._spark, self._streams = run, spark, streams
         self._stopping, self._ended = False, threading.Event()
         self._stream: StreamingQuery | None = None
         self._layout: Batch | None = None
@@ -199,7 +197,7 @@ class StructuredDrive:
         latest = graph.ledger.latest
         checkpoint.check(graph.storage, latest.checkpoint, latest.batch)
         checkpoint.clear(graph.storage)
-        streams = self._streams(self._spark)
+        streams = self._streams()
         self._run.look()
         heartbeat = (
             self._spark.readStream.name(HEARTBEAT)

@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
 from tidegate.algebra.operators import Node
 from tidegate.connectors.memory import arrow_rows, stamped_rows
@@ -35,7 +34,6 @@ from tidegate.runtime.results import Result
 from tidegate.storage import name_in_path
 
 LOG = logging.getLogger("tidegate")
-_HEARTBEAT = -1
 PATIENCE = 5.0
 """Seconds that a resumed graph waits for the queries that ran in it before until it says so."""
 
@@ -50,6 +48,7 @@ class LiveRun:
         """Seconds from one epoch to the next."""
         self.structured = False
         """Whether Spark feeds the graph, though inboxes would do."""
+        self._spark = live_session(graph.spark)
         self._drive: Drive | None = None
         self._reading: tuple[str, ...] = ()
         self._life = threading.RLock()
@@ -190,12 +189,10 @@ class LiveRun:
     def _try(self, definition: StreamDefinition) -> None:
         """Refuse a source that cannot be read."""
         self._gate(definition)
-        source, gate = SOURCES.named(definition.source), self._gates.get(definition.name)
-        spark = live_session(self.graph.spark)
-        if self.graph.storage.local is not None and (gate is not None or source.inbox):
-            Inbox(self.graph.storage, definition, source, gate).rows(spark, self.graph.wall())
+        if (inbox := self._inbox(definition)) is not None:
+            inbox.rows(self._spark, self.graph.wall())
         else:
-            self._source(definition, spark)
+            self._source(definition)
 
     def _join(self) -> None:
         """Read what the queries read: begin, or begin again if there is a source more."""
@@ -206,12 +203,13 @@ class LiveRun:
             self.start()
 
     def _is_new(self, definition: StreamDefinition, data: Mapping[str, Any]) -> bool:
-        """Whether the first rows of a `memory` stream are still to be handed in: nothing was read of it, and nothing waits."""
+        """Whether the first rows of a `memory` stream are still to be handed in: nothing was read of it, nothing waits or was taken."""
+        name = name_in_path(definition.name)
         return (
             definition.source.function == "memory"
             and data.get(definition.name) is not None
             and definition.name not in self.graph.ledger.latest.sources
-            and not self.graph.storage.names(f"inbox/{name_in_path(definition.name)}")
+            and not any(self.graph.storage.names(f"{place}/{name}") for place in ("inbox", "taking"))
         )
 
     def drop(self, name: str) -> None:
@@ -274,22 +272,24 @@ class LiveRun:
             if SOURCES.named(self.graph.definitions[n].source).polled
         }
         inboxes = self._inboxes()
-        if inboxes is not None:
-            self._drive = DirectDrive(self, self.graph.spark, inboxes)
+        begun = self.structured or self.graph.ledger.latest.batch >= 0
+        if begun or len(inboxes) < len(names):
+            self._drive = StructuredDrive(self, self._spark, self._structured)
         else:
-            self._drive = StructuredDrive(self, self.graph.spark, self._structured)
+            self._drive = DirectDrive(self, self._spark, inboxes)
         return self._drive
 
-    def _inboxes(self) -> dict[str, Inbox] | None:
-        """The inbox of every stream; None where one has none, or Spark has begun to feed the graph."""
-        found = {}
-        for name in self._reading:
-            definition = self.graph.definitions[name]
-            source, gate = SOURCES.named(definition.source), self._gates.get(name)
-            if self.graph.storage.local is None or (gate is None and not source.inbox):
-                return None
-            found[name] = Inbox(self.graph.storage, definition, source, gate)
-        return None if self.structured or self.graph.ledger.latest.batch >= 0 else found
+    def _inboxes(self) -> dict[str, Inbox]:
+        """The inboxes of the streams that have one."""
+        found = {name: self._inbox(self.graph.definitions[name]) for name in self._reading}
+        return {name: inbox for name, inbox in found.items() if inbox is not None}
+
+    def _inbox(self, definition: StreamDefinition) -> Inbox | None:
+        """Where a stream's files wait; None: Spark alone follows it."""
+        source, gate = SOURCES.named(definition.source), self._gates.get(definition.name)
+        if self.graph.storage.local is None or (gate is None and not source.inbox):
+            return None
+        return Inbox(self.graph.storage, definition, source, gate)
 
     def ready(self) -> None:
         """Before an epoch: whether what Spark alone follows may still be read (links may have come), and which files are gone."""
@@ -326,17 +326,12 @@ class LiveRun:
         begun = known is not None and known.rows > 0
         return Polled(self.graph.storage, definition, SOURCES.named(definition.source), begun)
 
-    def _structured(self, spark: SparkSession) -> list[RawStream]:
+    def _structured(self) -> list[RawStream]:
         """The streams as Spark follows them."""
-        latest = self.graph.ledger.latest
-        for name in self._reading:
-            definition = self.graph.definitions[name]
-            source, gate = SOURCES.named(definition.source), self._gates.get(name)
-            if self.graph.storage.local is not None and (gate is not None or source.inbox):
-                inbox = Inbox(self.graph.storage, definition, source, gate)
-                inbox.discard(latest.taken.get(name, ()))
-                inbox.give_back()
-        return [self._source(self.graph.definitions[n], spark) for n in self._reading]
+        for name, inbox in self._inboxes().items():
+            inbox.discard(self.graph.ledger.latest.taken.get(name, ()))
+            inbox.give_back()
+        return [self._source(self.graph.definitions[n]) for n in self._reading]
 
     def _gate(self, definition: StreamDefinition) -> None:
         source = SOURCES.named(definition.source)
@@ -345,16 +340,16 @@ class LiveRun:
         if definition.name in self._gates:
             self.graph.refuse(self._gates[definition.name].look(starting=True))
 
-    def _source(self, definition: StreamDefinition, spark: SparkSession) -> RawStream:
+    def _source(self, definition: StreamDefinition) -> RawStream:
         if definition.name in self._gates:
-            return self._gates[definition.name].rows(spark)
+            return self._gates[definition.name].rows(self._spark)
         _recheck(definition)
         inbox, source = None, SOURCES.named(definition.source)
         if source.inbox:
             folder = f"inbox/{name_in_path(definition.name)}"
             inbox = self.graph.storage.path(folder)
             self.graph.storage.make_folder(folder)
-        return read_live(spark, definition, inbox)
+        return read_live(self._spark, definition, inbox)
 
 
 def _recheck(definition: StreamDefinition) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,18 +16,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Readable:
+class Readable(ABC):
     """Answers that can be asked for at an instant; without one, the latest complete answer. Each table is the answer at one instant."""
 
-    def at(self, instant: int | datetime | str, batch: int | None = None) -> DataFrame:
-        raise NotImplementedError
+    @abstractmethod
+    def at(self, instant: int | datetime | str, batch: int | None = None) -> DataFrame: ...
 
-    def latest(self) -> DataFrame:
-        raise NotImplementedError
+    @abstractmethod
+    def latest(self) -> DataFrame: ...
+
+    def _rows(self, instant: int | datetime | str | None) -> DataFrame:
+        return self.latest() if instant is None else self.at(instant)
 
     def to_arrow(self, instant: int | datetime | str | None = None) -> pa.Table:
-        rows = self.latest() if instant is None else self.at(instant)
-        return rows.toArrow()
+        return self._rows(instant).toArrow()
 
     def to_polars(self, instant: int | datetime | str | None = None) -> pl.DataFrame:
         table = pl.from_arrow(self.to_arrow(instant))
@@ -48,6 +51,6 @@ class Readable:
 
     def to_view(self, name: str, instant: int | datetime | str | None = None) -> DataFrame:
         """The answer as a temporary view of Spark's."""
-        rows = self.latest() if instant is None else self.at(instant)
+        rows = self._rows(instant)
         rows.createOrReplaceTempView(name)
         return rows
