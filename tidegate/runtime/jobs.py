@@ -315,10 +315,19 @@ def told() -> Iterator[None]:
         raise found from problem
 
 
+_DIED = (
+    "Python worker exited unexpectedly",
+    "EOFException occurred while reading the port number from",
+    "Python daemon failed to launch worker",
+    "Python worker failed to connect back",
+)
+"""How Spark says that a worker, or the process that starts workers, is gone."""
+
+
 def worker_died(text: str) -> bool:
-    """Whether Spark says that a process of Python's is gone, which it may notice when it writes to it."""
+    """Whether Spark says that a process of Python's is gone: while it worked, when it is written to, or before it said where to reach it."""
     broken = "java.io.IOException: Broken pipe" in text or "Connection reset" in text
-    return "Python worker exited unexpectedly" in text or (broken and "org.apache.spark.api.python" in text)
+    return any(words in text for words in _DIED) or (broken and "org.apache.spark.api.python" in text)
 
 
 class TooManyRowsError(Exception):
