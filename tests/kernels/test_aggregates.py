@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tests import ladders
 from tests.state_log import KernelLog
 from tidegate.algebra.operators import Aggregate, Aggregation, Scan
 from tidegate.errors import Diagnostic
@@ -358,6 +360,18 @@ CASES: dict[str, tuple[Aggregation, ...]] = {
         aggregation("TOP_K", F, type=array(DOUBLE), parameter=2, distinct=True),
         aggregation("TOP_K", S, type=array(STRING), parameter=2, where=B),
     ),
+    "in ladders": (
+        aggregation("QUANTILE", N, parameter=0.5),
+        aggregation("QUANTILE", F, parameter=0.25),
+        aggregation("QUANTILE", D, parameter=0.9, where=B),
+        aggregation("TOP_K", N, type=array(INT), parameter=3),
+        aggregation("TOP_K", D, type=array(decimal(10, 2)), parameter=2),
+        aggregation("COUNT", F, type=BIGINT, distinct=True),
+        aggregation("SUM", D, type=decimal(20, 2), distinct=True, where=B),
+        aggregation("MIN", D, type=decimal(10, 2)),
+        aggregation("MAX", G, type=FLOAT),
+        aggregation("SUM", N, type=BIGINT),
+    ),
     "user-defined": (
         aggregation("SPAN", N, type=BIGINT),
         aggregation("SPAN", N, type=BIGINT, distinct=True, where=B),
@@ -381,8 +395,30 @@ KEYS = {
 }
 
 
-def check(node: Aggregate, rows: Rows, cuts: Sequence[int], restored: bool) -> None:
-    chunks = run(AggregateKernel(node, FUNCTIONS), rows, cuts, restored)
+def many_values(dice: random.Random, level: int) -> Row:
+    """Values of a row around a level, most of them different from others'."""
+    return (
+        dice.choice([1, 2, 2, 2, None]),
+        dice.choice([None, 2**31 - 1, *(level + dice.randint(-9, 9) for _ in range(9))]),
+        dice.choice([None, NAN, -math.inf, *(level + dice.randint(-40, 40) / 4 for _ in range(9))]),
+        dice.choice([None, *(level + Decimal(dice.randint(-5000, 5000)) / 100 for _ in range(9))]),
+        "",
+        dice.choice([None, True, True, False]),
+        (),
+        dice.choice([None, NAN, *(level + dice.randint(-40, 40) / 2 for _ in range(9))]),
+    )
+
+
+def check(
+    node: Aggregate,
+    rows: Rows,
+    cuts: Sequence[int],
+    restored: bool,
+    asked: bool = False,
+    colliding: bool = False,
+) -> None:
+    with ladders.asked(asked, colliding):
+        chunks = run(AggregateKernel(node, FUNCTIONS), rows, cuts, restored)
     results = signed_rows(chunks, node.schema)
     for t in sorted({t for r in (*rows, *results) for t in r[1:3]} - {MAX}):
         groups: dict[Row, list[Row]] = {}
@@ -407,18 +443,44 @@ QUICK = settings(
 
 @pytest.mark.parametrize("case", CASES)
 @QUICK
-@given(births=STREAMS, cuts=CUTS, keyed=st.booleans(), restored=st.booleans())
+@given(births=STREAMS, cuts=CUTS, keyed=st.booleans(), restored=st.booleans(), asked=st.booleans())
 def test_every_function_is_the_aggregate_of_each_snapshot(
-    case: str, births: Any, cuts: list[int], keyed: bool, restored: bool
+    case: str, births: Any, cuts: list[int], keyed: bool, restored: bool, asked: bool
 ) -> None:
-    check(Aggregate(SCAN, (K,) if keyed else (), CASES[case]), physical(births), cuts, restored)
+    check(Aggregate(SCAN, (K,) if keyed else (), CASES[case]), physical(births), cuts, restored, asked)
 
 
-@pytest.mark.parametrize("case", ["extremes", "extremes of anything", "quantiles"])
+@pytest.mark.parametrize("case", ["extremes", "extremes of anything", "quantiles", "in ladders"])
 @QUICK
-@given(births=STEADY, cuts=CUTS, restored=st.booleans())
-def test_time_windows_without_retractions(case: str, births: Any, cuts: list[int], restored: bool) -> None:
-    check(Aggregate(SCAN, (K,), CASES[case]), physical(births), cuts, restored)
+@given(births=STEADY, cuts=CUTS, restored=st.booleans(), asked=st.booleans())
+def test_time_windows_without_retractions(
+    case: str, births: Any, cuts: list[int], restored: bool, asked: bool
+) -> None:
+    check(Aggregate(SCAN, (K,), CASES[case]), physical(births), cuts, restored, asked)
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if AggregateKernel(Aggregate(SCAN, (K,), CASES[c]), FUNCTIONS).valued]
+)
+@pytest.mark.parametrize("keys", [(), (K,)], ids=["one group", "groups"])
+@pytest.mark.parametrize(
+    ("slope", "colliding"), [(-4, False), (4, True)], ids=["falling", "rising, hashes collide"]
+)
+def test_few_changes_of_many_rows(case: str, keys: tuple[int, ...], slope: int, colliding: bool) -> None:
+    """With so many values that most of them are beyond the reach of a step, which moves with what comes and goes."""
+    dice = random.Random(case)
+    births = [
+        (
+            many_values(dice, slope * ts),
+            dice.choice(["interval", "change", "lasting"]),
+            ts,
+            dice.randint(20, 60),
+            1,
+        )
+        for ts in range(100)
+    ]
+    cuts = [ts for ts in range(170) if dice.random() < 0.2]
+    check(Aggregate(SCAN, keys, CASES[case]), physical(births), cuts, False, True, colliding)
 
 
 @pytest.mark.parametrize("keys", KEYS)

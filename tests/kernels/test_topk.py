@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from collections.abc import Sequence
 from functools import cmp_to_key
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests import ladders
 from tests.state_log import KernelLog
 from tidegate.algebra.operators import Scan, SortKey, TopK
 from tidegate.kernels.rows import from_rows, to_rows
@@ -109,9 +111,34 @@ def first_rows(node: TopK, bag: Counter[Row]) -> Counter[Row]:
 
 @pytest.mark.parametrize("plan", PLANS)
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
-@given(births=BIRTHS, cuts=st.lists(st.integers(0, 40), max_size=5), restored=st.booleans())
-def test_each_snapshot_shows_the_first_rows(plan: str, births: Any, cuts: list[int], restored: bool) -> None:
-    rows, kernel = physical(births), TopKKernel(PLANS[plan])
+@given(
+    births=BIRTHS, cuts=st.lists(st.integers(0, 40), max_size=5), restored=st.booleans(), asked=st.booleans()
+)
+def test_each_snapshot_shows_the_first_rows(
+    plan: str, births: Any, cuts: list[int], restored: bool, asked: bool
+) -> None:
+    with ladders.asked(asked):
+        check(PLANS[plan], physical(births), cuts, restored)
+
+
+@pytest.mark.parametrize("plan", [p for p in PLANS if p not in ("no keys", "nothing")])
+@pytest.mark.parametrize("colliding", [False, True], ids=["", "hashes collide"])
+def test_few_changes_of_many_rows(plan: str, colliding: bool) -> None:
+    dice = random.Random(plan)
+    births = []
+    for ts in range(120):
+        values = (
+            dice.choice(["a", "é", None]),
+            dice.randint(0, 60),
+            dice.choice([*map(float, range(40)), NAN, -math.inf]),
+        )
+        births.append((values, dice.choice(["interval", "change", "lasting"]), ts, dice.randint(20, 90), 1))
+    with ladders.asked(True, colliding):
+        check(PLANS[plan], physical(births), range(0, 220, 5), restored=False)
+
+
+def check(node: TopK, rows: Rows, cuts: Sequence[int], restored: bool) -> None:
+    kernel = TopKKernel(node)
     state = kernel.initial()
     log = KernelLog(kernel)
     results: Rows = []

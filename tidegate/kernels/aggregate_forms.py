@@ -20,7 +20,6 @@ from tidegate.kernels.aggregate_sweep import (
     Swept,
     after,
     codes_of,
-    floats_of,
     gathered,
     long_numbers,
     nullable,
@@ -30,7 +29,8 @@ from tidegate.kernels.aggregate_sweep import (
 from tidegate.kernels.aggregate_users import UserDefined
 from tidegate.kernels.rows import equijoin
 from tidegate.kernels.sweep_groups import Ids, Ints, integers, take
-from tidegate.kernels.sweep_ranks import Order
+from tidegate.kernels.sweep_ladders import Valued, around, greatest, least
+from tidegate.kernels.sweep_ranks import Order, floats_of, has_codes, order_codes
 from tidegate.scalars.columns import dtype
 from tidegate.scalars.functions import AggregateFunction
 from tidegate.types import Schema, Type
@@ -245,19 +245,27 @@ class Extreme:
         (argument,), where = self.aggregation.arguments, self.aggregation.where
         column = line.elements[f"c{argument}"]
         codes, decode = codes_of(column, dtype(self.aggregation.type))
-        use, queues = sweep.mask((argument,), where), sweep.queues()
-        least = self.aggregation.function == "MIN"
+        lowest = self.aggregation.function == "MIN"
         out, null = np.empty(line.points, np.int64), np.empty(line.points, np.bool_)
+        if sweep.ladders is not None:
+            events, numbers, values = sweep.ordered(self.aggregation, least(1) if lowest else greatest(1))
+            ranks.sweep_kth(
+                line.group_points, events.offsets, events.events, events.n, numbers.rank, numbers.offsets,
+                numbers.initial, order_codes(values), not lowest, np.zeros(line.groups.count, np.bool_),
+                out, null, sweep.changed,
+            )  # fmt: skip
+            return Swept(lambda points: decode(take(out, points), take(null, points)))
+        use, queues = sweep.mask((argument,), where), sweep.queues()
         ranks.sweep_queue(
             line.group_points, line.times, line.live_offsets, line.start_offsets, line.before, line.starts, line.ends,
-            use, codes, least, queues, out, null, sweep.changed,
+            use, codes, lowest, queues, out, null, sweep.changed,
         )  # fmt: skip
         if not queues.all():
             rest = use & ~queues[line.group_of_elements()]
             universe = ranks.build_universe(line, pl.DataFrame({"code": codes}), rest, (Order("code"),))
             ranks.sweep_kth(
                 line.group_points, line.point_events, line.events, line.n, universe.rank, universe.offsets,
-                universe.initial, codes[universe.example], not least, queues, out, null, sweep.changed,
+                universe.initial, codes[universe.example], not lowest, queues, out, null, sweep.changed,
             )  # fmt: skip
         return Swept(lambda points: decode(take(out, points), take(null, points)))
 
@@ -308,16 +316,14 @@ class Quantile:
 
     def sweep(self, sweep: Sweep) -> Swept:
         line = sweep.timeline
-        (argument,), fraction = self.aggregation.arguments, self.aggregation.parameter
-        events, universe = sweep.ranked(
-            (argument,), self.aggregation.where, (Order(f"c{argument}"),), self.aggregation.distinct
-        )
+        fraction = self.aggregation.parameter
         assert fraction is not None
-        values = floats_of(line.elements[f"c{argument}"][universe.example])
+        events, numbers, shown = sweep.ordered(self.aggregation, around(float(fraction)))
+        values = floats_of(shown)
         out, null = np.empty(line.points, np.float64), np.empty(line.points, np.bool_)
         ranks.sweep_quantile(
-            line.group_points, events.offsets, events.events, events.n, universe.rank, universe.offsets,
-            universe.initial, values, float(fraction), out, null, sweep.changed,
+            line.group_points, events.offsets, events.events, events.n, numbers.rank, numbers.offsets,
+            numbers.initial, values, float(fraction), out, null, sweep.changed,
         )  # fmt: skip
         type_ = dtype(self.aggregation.type)
         return Swept(lambda points: nullable(pl.Series(take(out, points)), take(null, points), type_))
@@ -336,17 +342,15 @@ class Greatest:
 
     def sweep(self, sweep: Sweep) -> Swept:
         line = sweep.timeline
-        (argument,), k = self.aggregation.arguments, self.aggregation.parameter
-        events, universe = sweep.ranked(
-            (argument,), self.aggregation.where, (Order(f"c{argument}"),), self.aggregation.distinct
-        )
+        k = self.aggregation.parameter
         assert k is not None
+        events, numbers, values = sweep.ordered(self.aggregation, greatest(int(k)))
         out = np.empty((line.points, int(k)), np.int32)
         ranks.sweep_greatest(
-            line.group_points, events.offsets, events.events, events.n, universe.rank, universe.offsets,
-            universe.initial, out, sweep.changed,
+            line.group_points, events.offsets, events.events, events.n, numbers.rank, numbers.offsets,
+            numbers.initial, out, sweep.changed,
         )  # fmt: skip
-        values, type_ = line.elements[f"c{argument}"][universe.example], dtype(self.aggregation.type)
+        type_ = dtype(self.aggregation.type)
 
         def shown(points: Ids) -> pl.Series:
             chosen = out[points]
@@ -375,6 +379,18 @@ def _overflow(aggregation: Aggregation) -> Diagnostic:
         f"{aggregation.function} as '{aggregation.name}' does not fit in {aggregation.type}",
         help="cast the argument to a wider type, such as DECIMAL(38,0) or DOUBLE",
     ).at(aggregation.span)
+
+
+def valued(form: Form, schema: Schema) -> Valued | None:
+    """The column, and the condition, of which a ladder tells all that a form needs to know of rows from before a step."""
+    if isinstance(form, UserDefined | ArgumentOf | CountRows):
+        return None
+    a = form.aggregation
+    ranks_values = isinstance(form, Quantile | Greatest)
+    if ranks_values == a.distinct and not isinstance(form, Extreme):
+        return None
+    fits = len(a.arguments) == 1 and has_codes(dtype(schema[a.arguments[0]].type))
+    return (a.arguments[0], a.where) if fits else None
 
 
 def choose(

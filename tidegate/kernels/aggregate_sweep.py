@@ -13,8 +13,9 @@ import pyarrow as pa
 from tidegate.algebra.operators import Aggregation
 from tidegate.kernels import sweep_ranks as ranks
 from tidegate.kernels.rows import Frame
-from tidegate.kernels.sweep_groups import Flags, Floats, Ids, Ints, holds_integer, integers
-from tidegate.kernels.sweep_ranks import Events, Order, Universe
+from tidegate.kernels.sweep_groups import Flags, Ids, Ints
+from tidegate.kernels.sweep_ladders import Ladders, Reach, counting, near
+from tidegate.kernels.sweep_ranks import Events, Numbers, Order, Universe, has_codes, of_codes, order_codes
 from tidegate.kernels.sweep_timeline import Timeline
 
 
@@ -26,6 +27,7 @@ class Sweep:
     before: Frame
     counts: Ints
     changed: Flags
+    ladders: Ladders | None = None
     _masks: dict[tuple[object, ...], Flags] = field(default_factory=dict)
     _universes: dict[tuple[object, ...], Universe] = field(default_factory=dict)
     _distinct: dict[tuple[object, ...], tuple[Events, Universe]] = field(default_factory=dict)
@@ -35,14 +37,7 @@ class Sweep:
         """The elements that count: no required column is NULL, and `where` is true."""
         key = (required, where)
         if key not in self._masks:
-            use = np.ones(len(self.timeline.n), np.bool_)
-            for i in required:
-                column = self.timeline.elements[f"c{i}"]
-                if column.null_count():
-                    use &= column.is_not_null().to_numpy()
-            if where is not None:
-                use &= self.timeline.elements[f"c{where}"].fill_null(False).to_numpy()
-            self._masks[key] = use
+            self._masks[key] = counting(self.timeline.elements, required, where)
         return self._masks[key]
 
     def ranked(
@@ -52,7 +47,10 @@ class Sweep:
         key = (required, where, orders)
         if key not in self._universes:
             use = self.mask(required, where)
-            self._universes[key] = ranks.build_universe(self.timeline, self.timeline.elements, use, orders)
+            universe = ranks.build_universe(self.timeline, self.timeline.elements, use, orders)
+            if self.ladders is not None:
+                universe = self.ladders.counted(self.timeline, universe, required[0], where)
+            self._universes[key] = universe
         universe = self._universes[key]
         if not distinct:
             line = self.timeline
@@ -60,6 +58,18 @@ class Sweep:
         if key not in self._distinct:
             self._distinct[key] = ranks.distinct_events(self.timeline, universe)
         return self._distinct[key]
+
+    def ordered(self, aggregation: Aggregation, reach: Reach) -> tuple[Events, Numbers, pl.Series]:
+        """Events, numbers and their values; of the values from before the step those within reach, if ladders tell them."""
+        (argument,), where, line = aggregation.arguments, aggregation.where, self.timeline
+        column = line.elements[f"c{argument}"]
+        if self.ladders is None:
+            order = (Order(f"c{argument}"),)
+            events, universe = self.ranked((argument,), where, order, aggregation.distinct)
+            return events, universe, column[universe.example]
+        use = self.mask((argument,), where)
+        numbers, codes = near(line, self.ladders, (argument, where), order_codes(column), use, reach)
+        return Events(line.point_events, line.events, line.n), numbers, of_codes(codes, column.dtype)
 
     def summed(self, aggregation: Aggregation) -> tuple[Events, Flags, Ids | None]:
         """Events, which of their elements count, and (with DISTINCT) the row each element stands for."""
@@ -107,6 +117,9 @@ class Form(Protocol):
     """
 
     @property
+    def aggregation(self) -> Aggregation: ...
+
+    @property
     def needs_elements(self) -> bool: ...
 
     @property
@@ -144,10 +157,6 @@ def picked(sweep: Sweep, column: int, rows: Ids | None) -> pl.Series:
     return series if rows is None else series[rows]
 
 
-def floats_of(series: pl.Series) -> Floats:
-    return series.cast(pl.Float64).fill_null(0.0).to_numpy()
-
-
 def gathered(values: pl.Series, at: Ints, null: Flags, type_: pl.DataType) -> pl.Series:
     index = pl.Series(at).to_frame("i").select(pl.when(~pl.Series(null)).then(pl.col("i"))).to_series()
     if values.is_empty():
@@ -155,29 +164,10 @@ def gathered(values: pl.Series, at: Ints, null: Flags, type_: pl.DataType) -> pl
     return values.gather(index).cast(type_)
 
 
-def order_codes(column: pl.Series) -> Ints | None:
-    """Whole numbers in the order of the values, for types that have them inside (any number for NULL)."""
-    if holds_integer(column.dtype):
-        return integers(column)[0]
-    if column.dtype.is_float():
-        bits = floats_of(column).view(np.int64)
-        return bits ^ ((bits >> 63) & _FLIP)
-    return None
-
-
-_FLIP = np.int64(2**63 - 1)
-"""Negative floats order by their bits from above; NaN has the greatest bits of all."""
-
-
 def codes_of(column: pl.Series, type_: pl.DataType) -> tuple[Ints, Callable[[Ints, Flags], pl.Series]]:
     """Whole numbers in the order of the values, and the way back."""
-    codes = order_codes(column)
-    if codes is not None and column.dtype.is_float():
-        return codes, lambda at, null: nullable(
-            pl.Series((at ^ ((at >> 63) & _FLIP)).view(np.float64)), null, type_
-        )
-    if codes is not None:
-        return codes, lambda at, null: nullable(pl.Series(at), null, type_)
+    if has_codes(column.dtype):
+        return order_codes(column), lambda at, null: nullable(of_codes(at, column.dtype), null, type_)
     rank, example = ranks.rank_rows(column.to_frame("v"), (Order("v"),))
     values = column[example]
     return rank.astype(np.int64), lambda at, null: gathered(values, at, null, type_)

@@ -13,13 +13,23 @@ import numpy as np
 import polars as pl
 
 from tidegate.algebra.operators import Aggregate
-from tidegate.kernels.aggregate_forms import Extreme, choose
+from tidegate.kernels.aggregate_forms import Extreme, choose, valued
 from tidegate.kernels.aggregate_sums import sweep_count
-from tidegate.kernels.aggregate_sweep import Form, Sweep, order_codes
-from tidegate.kernels.index import in_force, index_of, indexed, latest
-from tidegate.kernels.rows import Frame, Layout, State, Table, accumulate, empty, empty_chunk, table
+from tidegate.kernels.aggregate_sweep import Form, Sweep
+from tidegate.kernels.index import in_force, index_of, indexed, latest, summed
+from tidegate.kernels.rows import (
+    Frame,
+    Layout,
+    State,
+    Table,
+    consolidate,
+    empty,
+    empty_chunk,
+    table,
+)
 from tidegate.kernels.sweep_groups import Ids, gather
-from tidegate.kernels.sweep_ranks import staircase
+from tidegate.kernels.sweep_ladders import Ladders, Valued, group_hashes, ladders_pay
+from tidegate.kernels.sweep_ranks import has_codes, order_codes, staircase
 from tidegate.kernels.sweep_timeline import (
     Choice,
     Timeline,
@@ -44,7 +54,8 @@ class AggregateKernel:
 
     State: `groups` holds each non-empty group's number of rows `n` and its accumulators; `live` the rows that are valid and of which the
     end is known (with `te` = end + 1), dropped when they end; `lasting` (only for aggregates that need to look at
-    rows again, such as MAX) those without a known end, dropped when they are retracted.
+    rows again, such as MAX) those without a known end, dropped when they are retracted. Where few of many rows change, ladders
+    tell what is to be known of the others.
 
     >>> from tidegate.algebra.operators import Aggregation, Scan
     >>> from tidegate.types import BIGINT, Field
@@ -59,6 +70,7 @@ class AggregateKernel:
     functions: Mapping[str, AggregateFunction] = field(default_factory=dict)
     layout: Mapping[str, Layout] = field(init=False, compare=False)
     forms: tuple[Form, ...] = field(init=False, compare=False)
+    valued: frozenset[Valued] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         schema = self.node.input.schema
@@ -67,6 +79,10 @@ class AggregateKernel:
         layout = {"groups": Layout(by or (SCALAR,), by), "live": Layout((), by)}
         if any(f.needs_elements for f in forms):
             layout["lasting"] = Layout((), by)
+        ladders = [valued(f, schema) for f in forms if f.needs_elements]
+        object.__setattr__(
+            self, "valued", frozenset(v for v in ladders if v) if None not in ladders else frozenset()
+        )
         object.__setattr__(self, "forms", forms)
         object.__setattr__(self, "layout", layout)
 
@@ -104,23 +120,54 @@ class AggregateKernel:
         new = new.select(*columns, "ts", "te", "n").filter((pl.col("n") != 0) & (pl.col("ts") < pl.col("te")))
         live = sorted_by_end(state["live"].rows)
         expiring, rest = split_expiring(live, upto)
-        again = "lasting" in self.layout
-        others = [state["lasting"].rows] if again else []
-        line = build_timeline(
-            live if again else expiring, expiring.height, others, new, self.keys, upto,
-            self._choice([new, live, *others]),
-        )  # fmt: skip
+        ladders = self._ladders(state, live, expiring.height + new.height)
+        line = self._timeline(state, live, expiring, new, upto, ladders)
         after = {name: t.settled for name, t in state.items()}
         if line is None:
             return after, empty_chunk(self.node.schema)
         index = index_of(state["groups"], self.keys)
-        delta, chunk = self._sweep(in_force(index, line.groups.keys), line)
+        known = in_force(index, line.groups.keys)
+        if ladders is not None:
+            ladders = Ladders(ladders.each, group_hashes(line.groups.keys, self.keys))
+            # Groups of one hash cannot be told apart there; one that is not touched shows as a row too many.
+            if ladders.collide or (line.groups.locate(known) < 0).any():
+                ladders, line = None, self._timeline(state, live, expiring, new, upto, None) or line
+        delta, chunk = self._sweep(known, line, ladders)
         after["groups"] = indexed(index, delta, latest(self.keys))
-        after["live"] = Table(*keep_live(rest, new, upto))
-        if again:
+        after["live"] = Table(*keep_live(rest, new, upto), ladders and ladders.after(line, upto))
+        if "lasting" in self.layout:
             lasting = new.filter(pl.col("te") == MAX).select(state["lasting"].rows.columns)
-            after["lasting"] = Table(accumulate(state["lasting"].rows, lasting), lasting)
+            kept = index_of(state["lasting"], self.keys)
+            after["lasting"] = indexed(kept, lasting, summed)
         return after, chunk
+
+    def _ladders(self, state: State, live: Frame, changes: int) -> Ladders | None:
+        """The ladders from before the step, where it changes little of much and all forms can do with them."""
+        if not self.valued:
+            return None
+        lasting = state["lasting"].rows
+        # One look at each row is enough for MIN and MAX, so that ladders pay later.
+        scanned = all(isinstance(f, Extreme) for f in self.forms if f.needs_elements)
+        if not ladders_pay(live.height + lasting.height, (16 if scanned else 1) * changes):
+            return None
+        kept = state["live"].index
+        return (
+            kept
+            if isinstance(kept, Ladders)
+            else Ladders.of(self.valued, pl.concat([live, lasting]), self.keys)
+        )
+
+    def _timeline(
+        self, state: State, live: Frame, expiring: Frame, new: Frame, upto: int, ladders: Ladders | None
+    ) -> Timeline | None:
+        """Of what starts and ends, and of rows from before the step where forms have to look at them again."""
+        if "lasting" not in self.layout or ladders is not None:
+            return build_timeline(expiring, expiring.height, [], new, self.keys, upto)
+        lasting = state["lasting"].rows
+        if lasting.height and lasting["n"].min() < 0:  # type: ignore[operator]
+            lasting = consolidate(lasting)
+        choice = self._choice([new, live, lasting])
+        return build_timeline(live, expiring.height, [lasting], new, self.keys, upto, choice)
 
     def _choice(self, frames: Sequence[Frame]) -> Choice:
         """Which live rows to look at: all of touched groups, or, for MIN and MAX alone, those not beaten for good.
@@ -139,9 +186,9 @@ class AggregateKernel:
             keep = np.zeros(rows.height, np.bool_)
             for i, a in enumerate(extremes):
                 column = rows[f"c{a.arguments[0]}"]
-                values = order_codes(column)
-                if values is None:
+                if not has_codes(column.dtype):
                     return touched_rows(rows, codes, groups)
+                values = order_codes(column)
                 use = column.is_not_null().to_numpy()
                 if a.where is not None:
                     use = use & rows[f"c{a.where}"].fill_null(False).to_numpy()
@@ -153,7 +200,7 @@ class AggregateKernel:
 
         return choose
 
-    def _sweep(self, known: Frame, line: Timeline) -> tuple[Frame, Frame]:
+    def _sweep(self, known: Frame, line: Timeline, ladders: Ladders | None) -> tuple[Frame, Frame]:
         """The touched groups after the step, and the chunk; `known` holds them as they were, perhaps with a few others."""
         found = line.groups.locate(known)
         at = np.full(line.groups.count, -1, np.int64)
@@ -169,7 +216,7 @@ class AggregateKernel:
         sweep_count(
             line.group_points, line.point_events, line.events, line.n, everything, rows, counts, ignored
         )
-        sweep = Sweep(line, before, counts, np.zeros(line.points, np.bool_))
+        sweep = Sweep(line, before, counts, np.zeros(line.points, np.bool_), ladders)
         swept = [form.sweep(sweep) for form in self.forms]
         accumulators = {name: series for s in swept for name, series in s.after.items()}
         delta = line.groups.keys.with_columns(n=pl.Series(rows), **accumulators).select(known.columns)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tidegate.kernels.rows import Frame, Table
+from tidegate.kernels.rows import Frame, Table, accumulate
 from tidegate.time import MAX, MIN
 
 Hashes = npt.NDArray[np.uint64]
@@ -130,6 +130,11 @@ def latest(keys: Sequence[str]) -> Merge:
         return last.filter(pl.col("n") != 0) if oldest else last
 
     return merge
+
+
+def summed(older: Frame, newer: Frame, oldest: bool) -> Frame:
+    """Rows of opposite signs cancel out."""
+    return accumulate(older, newer)
 
 
 def in_force(index: Index, wanted: Frame) -> Frame:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tidegate.kernels.aggregate_decimals import decimal_series
 from tidegate.kernels.rows import Frame
 from tidegate.kernels.sweep_groups import (
     Flags,
@@ -40,17 +41,22 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Universe:
+class Numbers:
     """Group g has the numbers `offsets[g]` … `offsets[g + 1] - 1`.
 
-    `rank` is the number of each element (-1: it does not count), `example` an element of each number, `initial` how often
-    each number was valid before the step.
+    `rank` is the number of each element (-1: it does not count), `initial` how often each number was valid before the step.
     """
 
     offsets: Ints
     rank: Ids
-    example: Ids
     initial: Ints
+
+
+@dataclass(frozen=True)
+class Universe(Numbers):
+    """Numbers of values that elements have: `example` is an element of each."""
+
+    example: Ids
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,39 @@ class Events:
     offsets: Ints
     events: Ids
     n: Ints
+
+
+def has_codes(type_: pl.DataType) -> bool:
+    """Whether whole numbers of 64 bits can stand for the values of a type, in their order."""
+    small = isinstance(type_, pl.Decimal) and type_.precision is not None and type_.precision <= 18
+    return holds_integer(type_) or type_.is_float() or small
+
+
+def order_codes(column: pl.Series) -> Ints:
+    """Whole numbers in the order of the values of a type that `has_codes` (any number for NULL)."""
+    if column.dtype.is_float():
+        bits = floats_of(column).view(np.int64)
+        return bits ^ ((bits >> 63) & _FLIP)
+    return integers(column)[0]
+
+
+def of_codes(codes: Ints, type_: pl.DataType) -> pl.Series:
+    """The values that `order_codes` stand for."""
+    if type_.is_float():
+        return pl.Series((codes ^ ((codes >> 63) & _FLIP)).view(np.float64)).cast(type_)
+    if isinstance(type_, pl.Decimal):
+        words = np.column_stack([codes, codes >> 63]).view(np.uint64)
+        return decimal_series(words, np.zeros(len(codes), np.bool_), type_.precision or 38, type_.scale)
+    plain = pl.Series(codes)
+    return plain.cast(pl.Int32).cast(type_) if type_ == pl.Date else plain.cast(type_)
+
+
+_FLIP = np.int64(2**63 - 1)
+"""Negative floats order by their bits from above; NaN has the greatest bits of all."""
+
+
+def floats_of(series: pl.Series) -> Floats:
+    return series.cast(pl.Float64).fill_null(0.0).to_numpy()
 
 
 def rank_rows(rows: Frame, orders: Sequence[Order]) -> tuple[Ids, Ids]:
@@ -105,7 +144,7 @@ def build_universe(timeline: Timeline, rows: Frame, use: Flags, orders: Sequence
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     initial = np.zeros(len(example), np.int64)
     _tally(ranks, timeline.n, timeline.before, initial)
-    return Universe(offsets, ranks, counting[example].astype(np.int32), initial)
+    return Universe(offsets, ranks, initial, counting[example].astype(np.int32))
 
 
 def _dense_ranks(group: Ids, groups: int, values: pl.Series, order: Order) -> tuple[Ids, Ids] | None:
@@ -167,7 +206,7 @@ def distinct_events(timeline: Timeline, universe: Universe) -> tuple[Events, Uni
     )
     size = len(universe.example)
     numbers = np.arange(size, dtype=np.int32)
-    once = Universe(universe.offsets, numbers, universe.example, (universe.initial > 0).astype(np.int64))
+    once = Universe(universe.offsets, numbers, (universe.initial > 0).astype(np.int64), universe.example)
     return Events(offsets, events, np.ones(size, np.int64)), once
 
 

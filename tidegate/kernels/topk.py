@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
 
 from tidegate.algebra.operators import TopK
+from tidegate.kernels.index import Index, Run, index_of, indexed, summed
+from tidegate.kernels.ladder import Ladder
 from tidegate.kernels.rows import (
     Frame,
     Layout,
     State,
     Table,
-    accumulate,
     columns,
+    consolidate,
     empty,
     empty_chunk,
     payload_types,
     table,
 )
-from tidegate.kernels.sweep_groups import Ids, Ints, compiled
+from tidegate.kernels.sweep_groups import Ids, Ints, compiled, gather, group_rows
+from tidegate.kernels.sweep_ladders import group_hashes, ladders_pay
 from tidegate.kernels.sweep_ranks import (
     Order,
     build_universe,
     fenwick_add,
     fenwick_build,
     fenwick_find,
+    has_codes,
+    of_codes,
+    order_codes,
 )
 from tidegate.kernels.sweep_timeline import build_timeline, keep_live, sorted_by_end, split_expiring
 from tidegate.time import MAX
@@ -37,11 +43,26 @@ PARTITION = "g"
 
 
 @dataclass(frozen=True)
+class Shelf:
+    """The valid rows by partition and first sort key, and how that is spread: enough for a step that changes few of them."""
+
+    ladder: Ladder
+    rows: Index
+
+    def after(self, gone: Frame, come: Frame, keys: tuple[str, ...], codes: Callable[[Frame], Ints]) -> Shelf:
+        """Without some rows, with others."""
+        kept = self.rows.runs[0].rows.columns
+        change = pl.concat([gone.with_columns(-pl.col("n")).select(kept), come.select(kept)])
+        ladder = self.ladder.added(group_hashes(change, keys), codes(change), change["n"].to_numpy())
+        return Shelf(ladder, self.rows.added(change, summed))
+
+
+@dataclass(frozen=True)
 class TopKKernel:
     """`snapshot(topk(S), t) = the rows number offset + 1 … offset + limit of snapshot(S, t)`, in each partition.
 
     State: `live` holds the valid rows of which the end is known (with `te` = end + 1), dropped when they end; `lasting` those without,
-    dropped when they are retracted. What is shown follows from them.
+    dropped when they are retracted. What is shown follows from them. Where few of many rows change, a shelf finds those that can be shown.
 
     >>> from tidegate.algebra.operators import Scan, SortKey
     >>> from tidegate.types import BIGINT, Field
@@ -72,14 +93,22 @@ class TopKKernel:
         new = new.select(*(c for c in live.columns if c not in ("te", "n")), "ts", "te", "n")
         new = new.filter((pl.col("n") != 0) & (pl.col("ts") < pl.col("te")))
         expiring, rest = split_expiring(live, upto)
-        keys = self.layout["live"].partition_by or (PARTITION,)
-        line = build_timeline(live, expiring.height, [lasting], new, keys, upto)
-        after = {name: Table(t.rows, t.delta.clear()) for name, t in state.items()}
+        after = {name: t.settled for name, t in state.items()}
+        if not expiring.height and not new.height:
+            return after, empty_chunk(self.node.schema)
+        shelf = self._shelf(state, live, new, expiring.height + new.height)
+        near = None if shelf is None else self._near(shelf, expiring, new)
+        if near is None:
+            valid = consolidate(lasting) if lasting.height and lasting["n"].min() < 0 else lasting  # type: ignore[operator]
+            shelf, near = None, (live, expiring.height, [valid], new)
+        line = build_timeline(*near, self._keys, upto)
+        if shelf is not None:
+            shelf = shelf.after(expiring, new.filter(pl.col("te") >= upto), self._keys, self._codes)
+        after["live"] = Table(*keep_live(rest, new, upto), shelf)
+        added = new.filter(pl.col("te") == MAX).select(lasting.columns)
+        after["lasting"] = indexed(index_of(state["lasting"], self._keys), added, summed)
         if line is None:
             return after, empty_chunk(self.node.schema)
-        after["live"] = Table(*keep_live(rest, new, upto))
-        added = new.filter(pl.col("te") == MAX).select(lasting.columns)
-        after["lasting"] = Table(accumulate(lasting, added), added)
         universe = build_universe(line, line.elements, np.ones(len(line.n), np.bool_), self._orders())
         number, ts, te, n = _sweep(
             line.group_points, line.times, line.point_events, line.events, line.n,
@@ -87,6 +116,72 @@ class TopKKernel:
         )  # fmt: skip
         shown = line.elements.select(columns(len(self.node.schema)))[universe.example[number]]
         return after, shown.with_columns(ts=pl.Series(ts), te=pl.Series(te), n=pl.Series(n))
+
+    @property
+    def _keys(self) -> tuple[str, ...]:
+        return self.layout["live"].partition_by or (PARTITION,)
+
+    @property
+    def _first(self) -> str:
+        return f"c{self.node.keys[0].column}"
+
+    def _codes(self, rows: Frame) -> Ints:
+        """Whole numbers in the order of the first sort key."""
+        codes = order_codes(rows[self._first])
+        return ~codes if self.node.keys[0].descending else codes
+
+    def _shelf(self, state: State, live: Frame, new: Frame, changes: int) -> Shelf | None:
+        """The rows from before the step, if it changes little of much and the first sort key can be told as numbers."""
+        lasting = state["lasting"].rows
+        if not self.node.keys or not ladders_pay(live.height + lasting.height, changes):
+            return None
+        if not has_codes(new.schema[self._first]) or any(
+            f[self._first].null_count() for f in (live, lasting, new)
+        ):
+            return None
+        kept = state["live"].index
+        if isinstance(kept, Shelf):
+            return kept
+        rows = pl.concat([live, lasting]).drop("te")
+        ladder = Ladder.of(group_hashes(rows, self._keys), self._codes(rows), rows["n"].to_numpy())
+        by = tuple(dict.fromkeys((*self._keys, self._first)))
+        return Shelf(ladder, Index(by, (Run(rows, by),)))
+
+    def _near(
+        self, shelf: Shelf, expiring: Frame, new: Frame
+    ) -> tuple[Frame, int, list[Frame], Frame] | None:
+        """What a timeline is built from, of those rows alone that can come to be shown; None where partitions cannot be told apart by their hashes.
+
+        As many rows as end or are retracted can make room: behind the first offset + limit + changes, no row is ever shown.
+        """
+        both = pl.concat([expiring, new.select(expiring.columns)])
+        groups = group_rows(both.select(self._keys), self._keys)
+        hashes = group_hashes(groups.keys, self._keys)
+        changes = np.bincount(groups.codes, np.abs(both["n"].to_numpy()), groups.count).astype(np.int64)
+        need = changes + min(self.node.offset + self.node.limit, 1 << 40)
+        found = shelf.ladder.stretch(hashes, np.zeros_like(need), need)
+        worst = np.full(groups.count, 2**63 - 1)
+        cut = found.above > 0
+        worst[cut] = found.codes[found.offsets[1:][cut] - 1]
+        group = np.repeat(np.arange(groups.count, dtype=np.int32), np.diff(found.offsets))
+        values = of_codes(
+            ~found.codes if self.node.keys[0].descending else found.codes, both.schema[self._first]
+        )
+        wanted = gather(groups.keys, group).with_columns(values.alias(self._first))
+        rows = shelf.rows.find(wanted)
+        place = groups.locate(rows)
+        rows, place = rows.filter(place >= 0), place[place >= 0]
+        if len(np.unique(hashes)) < len(hashes) or not _same_counts(
+            group, found.codes, found.counts, place, self._codes(rows), rows["n"].to_numpy()
+        ):
+            return None
+        shown = self._codes(both) <= worst[groups.codes]
+        ending = expiring.filter(shown[: expiring.height])
+        starting = new.filter(shown[expiring.height :])
+        # What ends is among the rows that were found: there it must not count twice.
+        before = pl.concat([rows, ending.select(rows.columns).with_columns(-pl.col("n"))])
+        before = before.with_columns(te=pl.lit(MAX, pl.Int64)).select(expiring.columns)
+        return ending, ending.height, [before], starting
 
     def _orders(self) -> tuple[Order, ...]:
         """The sort keys, then every other column: the order of rows has no ties."""
@@ -96,6 +191,14 @@ class TopKKernel:
         for i in range(len(self.node.schema)):
             orders.setdefault(i, Order(f"c{i}"))
         return tuple(orders.values())
+
+
+def _same_counts(groups: Ids, codes: Ints, counts: Ints, places: Ids, found: Ints, n: Ints) -> bool:
+    """Whether rows, by partition and code, are just as many as were counted."""
+    told = pl.DataFrame({"g": groups, "c": codes, "told": counts})
+    rows = pl.DataFrame({"g": places, "c": found, "n": n}).group_by("g", "c").agg(pl.col("n").sum())
+    both = told.join(rows.filter(pl.col("n") != 0), on=["g", "c"], how="full")
+    return bool(both["told"].eq_missing(both["n"]).all())
 
 
 @compiled
