@@ -110,7 +110,7 @@ def ended(program: subprocess.Popen[str], seconds: float) -> bool:
 
 def disturbed(program: subprocess.Popen[str], dice: random.Random, kills: Counter[str], whole: float) -> bool:
     """Disturb a program that takes so many seconds alone; whether it came to its end, as it must if only workers died."""
-    for _ in range(dice.randint(0, 4)):
+    for _ in range(dice.randint(0, 7)):
         if ended(program, dice.uniform(0.01, 0.12) * whole):
             return True
         kills["worker"] += killed_now(program, dice, "worker")
