@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+from datetime import date
+from decimal import Decimal
+
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.kernels.index import Index, Run, in_force, latest
-from tidegate.kernels.rows import accumulate, consolidate
+from tidegate.kernels.rows import accumulate, consolidate, from_rows, to_rows
 from tidegate.time import MAX
+from tidegate.types import DATE, DOUBLE, INT, NAN, STRING, Field, decimal
 
 KEYS = st.sampled_from([0, 1, 2, 3, None])
 
@@ -118,3 +125,35 @@ def test_accumulating_leaves_nothing_that_cancels_out(epochs):
             by_row.setdefault(tuple(row), []).append(n)
         assert {(*row, sum(ns)) for row, ns in by_row.items()} == {*sums}
         assert all(len({n > 0 for n in ns}) == 1 for ns in by_row.values()), "a row and its opposite"
+
+
+@pytest.mark.parametrize("colliding", [False, True], ids=["", "hashes collide"])
+def test_many_rows_of_any_type_add_up(colliding, monkeypatch):
+    dice = random.Random(5)
+    schema = (
+        Field("a", INT),
+        Field("b", STRING),
+        Field("c", DOUBLE),
+        Field("d", decimal(20, 2)),
+        Field("e", DATE),
+    )
+    values = [
+        (dice.choice([None, 1, 2]), dice.choice([None, "", "é"]), dice.choice([None, NAN, 0.5]),
+         dice.choice([None, Decimal("1.50"), Decimal("-99999999999999999.99")]), dice.choice([None, date(1, 1, 1)]))
+        for _ in range(6000)
+    ]  # fmt: skip
+    signs = [dice.choice([-1, 1, 2]) for _ in values]
+    frame = from_rows(values, schema, [(0, 9, n) for n in signs])
+    if colliding:
+        monkeypatch.setattr(
+            pl.DataFrame,
+            "hash_rows",
+            lambda self, seed: pl.repeat(7, self.height, dtype=pl.UInt64, eager=True),
+        )
+    expected = Counter()
+    for row, n in zip(values, signs, strict=True):
+        expected[row] += n
+    found = consolidate(frame)
+    assert dict(zip(to_rows(found, schema), found["n"].to_list(), strict=True)) == {
+        r: n for r, n in expected.items() if n
+    }

@@ -102,7 +102,9 @@ class ModifyKernel:
         # Only the last operation of a key at an instant can be seen.
         last = (pl.col("group") != pl.col("group").shift(-1)) | (pl.col("ts") != pl.col("ts").shift(-1))
         seen = applied.filter(last.fill_null(True)).with_columns(
-            te=pl.col("ts").shift(-1).over("group").fill_null(MAX),
+            te=pl.when(pl.col("group") == pl.col("group").shift(-1))
+            .then(pl.col("ts").shift(-1))
+            .otherwise(MAX),
             first=pl.col("group") != pl.col("group").shift(1).fill_null(2**32 - 1),
         )
         starts = seen.filter(pl.col("op") != _DELETE).select(
@@ -136,7 +138,7 @@ class ModifyKernel:
         rows = rows.sort("group", "ts", "seq", maintain_order=True)
         wrong = rows.filter(pl.col("op").is_null()).with_columns(reason=pl.lit(UNKNOWN_OPERATION))
         rows = rows.filter(pl.col("op").is_not_null())
-        before = pl.col("op").shift(1).over("group")
+        before = pl.when(pl.col("group") == pl.col("group").shift(1)).then(pl.col("op").shift(1))
         rows = rows.with_columns(
             known=pl.when(before.is_null())
             .then(pl.col("known").fill_null(False))

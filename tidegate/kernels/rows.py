@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -116,8 +117,31 @@ def consolidate(frame: Frame) -> Frame:
     if frame.height < 2 or not keys:
         total = frame.select(pl.col("n").sum()) if frame.height > 1 else frame
         return total.filter(pl.col("n") != 0)
+    if frame.height > _HASHED and not any(frame.schema[k].is_nested() for k in keys):
+        found = _consolidated_by_hash(frame, keys)
+        if found is not None:
+            return found
     summed = frame.group_by(keys).agg(pl.col("n").sum())
     return summed.filter(pl.col("n") != 0).select(frame.columns)
+
+
+_HASHED = 4096
+"""From so many rows on, it is cheaper to sort their hashes than to group them by many columns."""
+
+
+def _consolidated_by_hash(frame: Frame, keys: Sequence[str]) -> Frame | None:
+    """The same by hashes of rows; None where different rows have one."""
+    rows = frame.select(keys)
+    hashes = rows.hash_rows(seed=0).to_numpy()
+    order = np.argsort(hashes)
+    fresh = np.concatenate([[True], np.diff(hashes[order]) != 0])
+    again = np.flatnonzero(~fresh)
+    one, other = rows[order[again - 1]], rows[order[again]]
+    if not all(one[k].eq_missing(other[k]).all() for k in keys):
+        return None
+    first = np.flatnonzero(fresh)
+    n = np.add.reduceat(frame["n"].to_numpy()[order], first)
+    return rows[order[first[n != 0]]].with_columns(n=pl.Series(n[n != 0])).select(frame.columns)
 
 
 def equijoin(
@@ -176,12 +200,8 @@ def accumulate(rows: Frame, delta: Frame) -> Frame:
         return both
     if not keys or 4 * meeting.height > both.height:
         return consolidate(both)
-    touched = meeting.select(keys).unique()
-    near = nearby(both, touched, keys)
-    candidates = both.filter(near)
-    met = equijoin(candidates, touched, keys, "semi")
-    others = equijoin(candidates, touched, keys, "anti")
-    return pl.concat([both.filter(~near), others, consolidate(met)])
+    near = nearby(both, meeting, keys)
+    return pl.concat([both.filter(~near), consolidate(both.filter(near))])
 
 
 def nearby(rows: Frame, wanted: Frame, keys: Sequence[str]) -> pl.Series:
