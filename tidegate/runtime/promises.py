@@ -34,6 +34,7 @@ class Promises:
     """The tick before which no row of a stream will come, as a program said."""
 
     def say(self, name: str, tick: int) -> None:
+        self.heard[name] = self.clock()
         self.said[name] = max(tick, self.said.get(name, tick))
 
     def progress(
@@ -68,11 +69,17 @@ class Promises:
         silent = [n for n, d in streams.items() if self._is_silent(n, d, now)]
         reached = [sources[n].promised for n in streams if n not in silent]
         if reached:
-            return min(reached) // width * width if min(reached) != MIN else MIN
-        # If every source is silent, all that was said is final.
+            return _whole(min(reached), width)
+        # If every source is silent, all that was said is final, and nobody holds back what another has promised.
         last = max((sources[n].newest for n in silent), default=MIN)
-        return add(last // width * width, width) if last != MIN else MIN
+        promised = max((sources[n].promised for n in silent), default=MIN)
+        return max(add(_whole(last, width), width), _whole(promised, width))
 
     def _is_silent(self, name: str, definition: StreamDefinition, now: float) -> bool:
         heard = self.heard.setdefault(name, now)
         return definition.idle is not None and (now - heard) * 1e6 >= definition.idle
+
+
+def _whole(tick: int, width: int) -> int:
+    """The first tick of its instant."""
+    return tick // width * width if tick != MIN else MIN
