@@ -87,3 +87,5 @@ def test_rows_that_nobody_would_take_are_not_taken() -> None:
     session.stream("S", [{"a": 1, "t": 1}], ordered_by="t")
     with pytest.raises(Diagnostic, match="NOT_READ"):
         session.push("S", [{"a": 2, "t": 2}])
+    with pytest.raises(Diagnostic, match="NOT_READ"):
+        session.advance("S", 5)

@@ -23,8 +23,8 @@ from tidegate.runtime.notebook import html_of
 from tidegate.runtime.tables import Readable
 from tidegate.spark.values import arrow_type, ddl, quote
 from tidegate.storage import Storage
-from tidegate.time import MAX, MIN, ticks_of, to_datetime, widened
-from tidegate.types import TIMESTAMP, Field, Schema, Type
+from tidegate.time import MAX, MIN, shown, ticks_of, widened
+from tidegate.types import BIGINT, TIMESTAMP, Field, Schema, Type
 from tidegate.worker.result_files import assure, read_section
 
 
@@ -158,11 +158,15 @@ class Result(Readable):
 
     def kept_changes(self, low: int, high: int) -> DataFrame:
         """The changes of [low, high) in their order; what retention has let go is an error."""
+        self.refuse_forgotten(low)
+        return self.delivered("changes", low, high)
+
+    def refuse_forgotten(self, low: int) -> None:
+        """Whether what happened from a tick on is still kept."""
         if low < self.horizon():
             raise self._forgotten(
                 f"what was before {self._show(self.horizon())} is", "read faster, or keep answers longer"
             )
-        return self.delivered("changes", low, high)
 
     def at(self, instant: int | datetime | str, batch: int | None = None) -> DataFrame:
         """The snapshot at an instant, which must be final: after its last batch, or after the one given."""
@@ -265,16 +269,10 @@ class Result(Readable):
 
     def _ticks(self, instant: int | datetime | str) -> int:
         """The first tick of an instant."""
-        return widened(ticks_of(instant), self.width)
+        return widened(ticks_of(instant, moments=self.time_type != BIGINT), self.width)
 
     def _show(self, ticks: int) -> str:
-        if ticks == MIN:
-            return "nothing yet"
-        if ticks != MAX:
-            ticks //= self.width
-        if self.time_type == TIMESTAMP and ticks != MAX:
-            return to_datetime(ticks).strftime("%Y-%m-%d %H:%M:%S.%f")
-        return str(ticks)
+        return "nothing yet" if ticks == MIN else shown(ticks, self.time_type == TIMESTAMP, self.width)
 
 
 def _is_instant(column: str) -> str:
