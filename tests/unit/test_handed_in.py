@@ -77,6 +77,11 @@ def test_columns_have_names_of_their_own(rows: Any) -> None:
         connect().stream("S", rows, ordered_by="t")
 
 
+def test_what_holds_no_rows_is_told() -> None:
+    with pytest.raises(Diagnostic, match="NOT_ROWS"):
+        connect().stream("S", 5, ordered_by="t")
+
+
 def test_a_type_that_is_none_is_told() -> None:
     with pytest.raises(Diagnostic, match=r"TYPE_MISMATCH.*FOO"):
         connect().function("f", abs, "FOO")
