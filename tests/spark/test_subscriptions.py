@@ -196,5 +196,10 @@ def test_answers_as_tables_of_other_libraries(spark: SparkSession, tmp_path: Pat
         assert answer.to_duckdb(moment).fetchall()[0][0] == 1
     assert live.to_arrow().to_pylist() == [{"v": 1, "seen": seen}]
     live.to_view("answer", moment)
+    live.run.graph.files_limit = 1
+    for minute in range(40, 46):  # the files that it was read from are merged, and those again
+        live.run.graph.advance({"S": [{"v": minute, "t": datetime(2024, 3, 1, 12, minute)}]})
     assert [r.v for r in session.spark.sql("SELECT * FROM answer").collect()] == [1]
+    with pytest.raises(Diagnostic, match="SPARK_FAILED"):
+        live.to_view("no name", moment)
     session.close()
