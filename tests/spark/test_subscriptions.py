@@ -143,6 +143,24 @@ def test_a_dropped_query_keeps_what_it_has_said(spark: SparkSession, tmp_path: P
     session.close()
 
 
+def test_maps_with_nulls_are_what_they_were(spark: SparkSession, tmp_path: Path) -> None:
+    """As changes, and at an instant of an answer whose rows end later than they begin."""
+    session = connect(spark, state=str(tmp_path), partitions=1)
+    session.stream("S", [(0, 0)][:0], ordered_by="t", schema="m MAP<STRING, INT>, t BIGINT")
+    live = session.query("SELECT m FROM S WINDOW(ROWS 1)").start("q", begin=False)
+    maps = [{"a": None, "b": 2}, {"c": None}, {"d": 4}]
+    for t, m in enumerate(maps):
+        live.run.graph.advance({"S": [(m, t)]})
+    session.advance("S", 5)
+    live.run.graph.advance({})
+    assert [r.m for t in (0, 1, 2) for r in live.at(t).collect()] == maps
+    assert [r.m for r in live.intervals().orderBy("valid_from").collect()] == maps
+    subscription = live.subscribe()
+    session.close()
+    expected = [("+", 0, 0), ("-", 0, 1), ("+", 1, 1), ("-", 1, 2), ("+", 2, 2)]
+    assert [(c.op, c.row.m, c.ts) for c in subscription] == [(op, maps[i], t) for op, i, t in expected]
+
+
 def test_closing_lets_whoever_waits_go(spark: SparkSession, tmp_path: Path) -> None:
     session, live = started(spark, tmp_path)
     subscription, found = live.subscribe(), []

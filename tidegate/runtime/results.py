@@ -71,7 +71,7 @@ class Result(Readable):
 
     def signed(self) -> DataFrame:
         """The rows as they were computed: `c0`, …, `ts`, `te`, `n`."""
-        return self._read(self.parts())
+        return self._read(self.parts()).selectExpr(*self._named(self._columns()), "ts", "te", "n")
 
     def intervals(self, since: int | datetime | str | None = None) -> DataFrame:
         """The rows with `valid_from` and `valid_to` (NULL: no known end, or from the beginning); `since`: that end after it.
@@ -246,12 +246,18 @@ class Result(Readable):
         if rows is None:
             rows = self.spark.createDataFrame([], schema)
         # Texts, because each column object costs several calls into Java.
-        made = {"VOID": "NULL", "MAP": "map_from_entries(c{0})"}
-        columns = [f"{made.get(f.type.name, 'c{0}').format(i)} AS c{i}" for i, f in enumerate(self.schema)]
+        columns = [
+            f"{'NULL' if f.type.name == 'VOID' else f'c{i}'} AS c{i}" for i, f in enumerate(self.schema)
+        ]
         return rows.selectExpr(*columns, "ts", "te", "n")
 
-    def _named(self) -> list[str]:
-        return [f"c{i} AS {quote(f.name)}" for i, f in enumerate(self.schema)]
+    def _named(self, names: Sequence[str] | None = None) -> list[str]:
+        """The columns by their names, or others. Maps are entries until then: Spark loses the NULLs in maps that it groups by."""
+        texts = (
+            f"map_from_entries(c{i})" if f.type.name == "MAP" else f"c{i}" for i, f in enumerate(self.schema)
+        )
+        shown = names or [f.name for f in self.schema]
+        return [f"{text} AS {quote(name)}" for text, name in zip(texts, shown, strict=True)]
 
     def _moment(self, column: str) -> str:
         """Ticks as people see them; the beginning and the end of time are NULL."""
