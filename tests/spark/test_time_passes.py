@@ -125,6 +125,26 @@ def test_a_program_promises(spark: SparkSession, tmp_path: Path) -> None:
     session.close()
 
 
+def test_what_was_promised_before_the_end_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+    """No epoch came between the call and the end of the program."""
+
+    def begun() -> tuple[Session, LiveQuery]:
+        session = connect(spark, state=str(tmp_path), partitions=1)
+        session.stream("S", [(0, 0)][:0], schema="v INT, t BIGINT", ordered_by="t")
+        return session, session.query("SELECT v FROM S WINDOW(RANGE 10)").start("q", begin=False)
+
+    session, live = begun()
+    session.push("S", [(1, 1)])
+    live.run.drain()
+    session.advance("S", 50)
+    session.close()
+    session, live = begun()
+    live.run.drain()
+    assert live.run.status()["watermark"] == 50
+    assert (answer(live, 10), answer(live, 11)) == ([(1,)], [])
+    session.close()
+
+
 def test_a_promise_that_cannot_be_meant_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """It would make all rows late: a moment where time is an integer, or the end of time. Nor is it one of a stream that nobody reads."""
     session = connect(spark, state=str(tmp_path), partitions=1)

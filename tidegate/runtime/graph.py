@@ -275,12 +275,13 @@ class LiveGraph:
             self._publish()
 
     def settle(self) -> None:
-        """Commit that queries were dropped, if no epoch has done so since."""
+        """Commit that queries were dropped and what was promised by calls, if no epoch has done so since."""
         with self.lock:
             before = self.ledger.latest
             kept = {n: q for n, q in before.queries.items() if n not in self._released}
-            if len(kept) < len(before.queries):
-                self.ledger.commit(after(before, (), queries=kept))
+            sources = before.sources if before.finished else self.promises.kept(before.sources)
+            if len(kept) < len(before.queries) or sources != before.sources:
+                self.ledger.commit(after(before, (), queries=kept, sources=sources))
 
     def queries(self) -> list[Query]:
         return list(self._queries.values())

@@ -37,6 +37,11 @@ class Promises:
         self.heard[name] = self.clock()
         self.said[name] = max(tick, self.said.get(name, tick))
 
+    def kept(self, known: Mapping[str, SourceProgress]) -> dict[str, SourceProgress]:
+        """How far sources have come with what was said by calls."""
+        sources = {name: SourceProgress() for name in self.said} | dict(known)
+        return {n: replace(s, promised=max(s.promised, self.said.get(n, MIN))) for n, s in sources.items()}
+
     def progress(
         self,
         streams: Mapping[str, StreamDefinition],
@@ -45,13 +50,13 @@ class Promises:
         wall: int,
     ) -> dict[str, SourceProgress]:
         """How far the streams have come after some more rows, at a time of the wall clock (microseconds)."""
-        sources = dict(known)
+        sources = self.kept(known)
         for name, definition in streams.items():
             before, found = sources.get(name, SourceProgress()), seen.get(name, Seen(None, 0))
             if found.rows or found.newest is not None:
                 self.heard[name] = self.clock()
             newest = before.newest if found.newest is None else max(before.newest, found.newest)
-            made = [before.promised, self.said.get(name, MIN)]
+            made = [before.promised]
             if definition.by_clock is None:
                 made.append(add(newest, -definition.slack))
             else:
