@@ -147,10 +147,11 @@ def status(
             title=f"{graph}: epoch {manifest['epoch']}, watermark {manifest['watermark']}",
             title_justify="left",
         )
-        for column in ("source", "rows", "newest", "quarantine"):
+        columns = ("rows", "newest", "promised", "quarantine")
+        for column in ("source", *columns):
             table.add_column(column)
         for name, source in manifest["sources"].items():
-            table.add_row(name, str(source["rows"]), str(source["newest"]), str(source["quarantine"]))
+            table.add_row(name, *(str(source[column]) for column in columns))
         console.print(table)
         console.print("queries: " + ", ".join(manifest["queries"]), markup=False)
         for line in manifest["refused"]:

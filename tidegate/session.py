@@ -45,7 +45,7 @@ from tidegate.runtime.engine import Engine
 from tidegate.runtime.places import Epochs
 from tidegate.runtime.results import Result
 from tidegate.runtime.running import Asked, LiveQuery, Running
-from tidegate.runtime.settings import Settings
+from tidegate.runtime.settings import Settings, check_said
 from tidegate.runtime.snapshots import instant_of, running_in, tables_in, without_order
 from tidegate.runtime.verification import Verification, verify
 from tidegate.scalars.coercion import type_named
@@ -474,10 +474,11 @@ class Query:
         """Run over live data: an epoch every `epoch` seconds (0.2, or 1 where a source is Spark's). Answers older than `retention` ticks may be dropped.
         `epochs` says where they run: as Spark jobs, in the driver's process, or (auto) wherever they cost less.
 
-        Queries over the same kind of time run in one graph: the first one decides both, and a later one that asks for others is
+        Queries over the same kind of time run in one graph: the first one decides all three, and a later one that asks for others is
         refused. On the same state directory, a query of the same name goes on where it stopped. With `begin` False, the
         graph advances only when it is told to.
         """
+        check_said(epoch, retention, epochs)
         if sink is not None and hasattr(sink, "path"):
             self.bound.catalog.policy.check_value("sink", "", "path", sink.path)
         asked = Asked(

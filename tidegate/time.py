@@ -9,6 +9,7 @@ t * BATCHES + i, so that whatever is said of ticks holds for pairs.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from tidegate.errors import Diagnostic
@@ -45,12 +46,14 @@ def to_ticks(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
-def ticks_of(instant: int | datetime | str) -> int:
-    """The tick that a program means: a number of ticks, a moment, or a moment as text.
+def ticks_of(instant: int | datetime | str, moments: bool = True) -> int:
+    """The tick that a program means: a number of ticks, or, unless time is an integer (not `moments`), a moment or its text.
 
     >>> ticks_of(7), ticks_of("1970-01-01 00:00:01"), ticks_of(datetime(1970, 1, 1, 0, 0, 1))
     (7, 1000000, 1000000)
     """
+    if not moments and isinstance(instant, (str, datetime)):
+        raise Diagnostic("TIME_DOMAIN", f"'{instant}' is a moment, and time is an integer here")
     if isinstance(instant, str):
         try:
             return to_ticks(datetime.fromisoformat(instant))
@@ -76,6 +79,19 @@ def to_datetime(ticks: int) -> datetime:
     '1970-01-01T00:00:01+00:00'
     """
     return _EPOCH + timedelta(microseconds=ticks)
+
+
+def shown(tick: int, timestamps: bool, width: int = 1) -> str:
+    """The instant of a tick as people read it.
+
+    >>> shown(7_003, False, 1_000), shown(1_000_000, True)
+    ('7', '1970-01-01 00:00:01.000000')
+    """
+    instant = tick if tick in (MIN, MAX) else tick // width
+    if timestamps:
+        with suppress(OverflowError):  # beyond Python's calendar
+            return to_datetime(instant).strftime("%Y-%m-%d %H:%M:%S.%f")
+    return str(instant)
 
 
 def add(instant: int, ticks: int) -> int:

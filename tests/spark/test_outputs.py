@@ -19,6 +19,7 @@ from tidegate.errors import Diagnostic
 from tidegate.language.catalog import SourceCall
 from tidegate.reference.snapshots import Arrivals, Reference
 from tidegate.runtime.places import EPOCHS
+from tidegate.runtime.running import LiveQuery
 from tidegate.session import Session, connect
 
 Line = tuple[str, tuple[Any, ...], int]
@@ -135,6 +136,53 @@ def test_where_streams_have_batches_the_console_names_the_time(
     # the one row of ROWS 1 needs no key to take the place of another
     session.sql("INSERT INTO console() SELECT STREAMED v FROM S WINDOW(ROWS 1)")
     assert capsys.readouterr().out.splitlines() == ["+ 1 @ 5", "u 2 @ 5", "u 3 @ 7"]
+
+
+def test_a_function_gets_each_epoch_once_over_failures_and_restarts(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """It fails now and then; whoever goes on hands in what it has not taken, and nothing again."""
+    rows = ordered(rows_of("over restarts"))
+    taken: list[Line] = []
+    epochs: list[int] = []
+    full = [False]
+
+    def write(epoch: int, changes: DataFrame, shelf: str) -> None:
+        if full[0]:
+            raise ValueError("the shelf is full")
+        epochs.append(epoch)
+        taken.extend((r[0], tuple(r[1:-1]), r[-1]) for r in changes.collect())
+
+    def begun() -> LiveQuery:
+        session = connect(spark, state=str(tmp_path), partitions=1)
+        session.stream("S", rows[:0], ordered_by="t", schema="k INT, v INT, t BIGINT")
+        session.sink("shelf", write)
+        sink = open_sink(SourceCall("shelf", ("x",), connector=session.catalog.sinks["shelf"]))
+        live = session.query(KEYLESS).start("q", sink=sink, begin=False)
+        live.run.graph.epochs.asked = "driver"
+        live.run.graph.files_limit = 2
+        return live
+
+    live = begun()
+    for number, start in enumerate(range(0, len(rows), 10)):
+        full[0] = number in (3, 5)
+        if full[0]:
+            with pytest.raises(Diagnostic, match=r"SINK_FAILED.*shelf.*the shelf is full"):
+                live.run.graph.advance({"S": rows[start : start + 10]})
+        else:
+            live.run.graph.advance({"S": rows[start : start + 10]})
+        if number in (1, 3, 6):
+            live.stop()
+            live = begun()
+    live.run.graph.finish()
+    assert epochs == sorted(set(epochs))
+    query = live.running._asked["q"]
+    reference = Reference({"S": Arrivals([(r, r[2]) for r in rows])})
+    found, table = applied(taken, None), Counter[tuple[Any, ...]]()
+    for t in (t for t in reference.change_points(query.written) if t < 10**9):
+        table = found.get(t, table)
+        assert table == reference.snapshot(query.written, t), f"at {t}"
+    live.stop()
 
 
 COMPLETE = "SELECT COMPLETE a FROM S WINDOW(RANGE 2)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -146,8 +147,8 @@ def facts(query: Any) -> tuple[Any, ...]:
     graph = query.run.graph
     inbox = sorted(str(n) for n in graph.storage.names("inbox"))
     return (
-        sorted(graph.definitions), sorted(graph.functions), sorted(graph.tables), dict(graph.keys),
-        [q.name for q in graph.queries()], graph.status(), inbox,
+        sorted(graph.definitions), sorted(graph.functions), sorted(graph.tables),
+        [(q.name, q.key) for q in graph.queries()], graph.status(), inbox,
     )  # fmt: skip
 
 
@@ -160,13 +161,19 @@ def test_a_query_that_is_refused_leaves_nothing_behind(tg: Session, tmp_path: Pa
     text = "SELECT f(More.a) AS a FROM More WINDOW(RANGE 5), Other WHERE More.a = Other.a"
     lock = threading.Lock()
     tg.function("g", lambda x: x if lock else 0, "BIGINT")
-    attempts = {
-        "NAME_EXISTS": lambda: tg.query(text).start("hot"),
-        "EPOCH_DIFFERS": lambda: tg.query(text).start("second", epoch=7.0),
-        "RETENTION_DIFFERS": lambda: tg.query(text).start("second", retention=7),
-        "USER_FUNCTION_NOT_SENT": lambda: tg.query(text.replace("f(", "g(")).start("second"),
-    }
-    for condition, attempt in attempts.items():
+    attempts: list[tuple[str, str, dict[str, Any]]] = [
+        ("NAME_EXISTS", "hot", {}),
+        ("EPOCH_DIFFERS", "second", {"epoch": 7.0}),
+        ("EPOCHS_DIFFER", "second", {"epochs": "spark"}),
+        ("RETENTION_DIFFERS", "second", {"retention": 7}),
+        ("WRONG_ARGUMENTS", "second", {"epoch": -1}),
+        ("WRONG_ARGUMENTS", "second", {"epoch": float("nan")}),
+        ("WRONG_ARGUMENTS", "second", {"epochs": "workers"}),
+        ("WRONG_ARGUMENTS", "second", {"retention": "1 day"}),
+    ]
+    tried = [(c, partial(tg.query(text).start, name, **said)) for c, name, said in attempts]
+    unsent = partial(tg.query(text.replace("f(", "g(")).start, "second")
+    for condition, attempt in [*tried, ("USER_FUNCTION_NOT_SENT", unsent)]:
         with pytest.raises(Diagnostic) as raised:
             attempt()
         assert raised.value.condition == condition

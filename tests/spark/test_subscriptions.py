@@ -90,6 +90,77 @@ def test_a_subscriber_sees_every_change_once(spark: SparkSession, tmp_path: Path
     session.close()
 
 
+def test_whoever_leaves_a_loop_goes_on_where_it_left(spark: SparkSession, tmp_path: Path) -> None:
+    """Also one that is cancelled while it waits, which leaves no thread that waits for ever."""
+    session, live = started(spark, tmp_path)
+    session.push("S", rows(2))
+    subscription = live.subscribe()
+    found = [next(iter(subscription)), next(iter(subscription))]
+
+    async def patient(seconds: float) -> None:
+        async with asyncio.timeout(seconds):
+            async for change in subscription:
+                found.append(change)  # noqa: PERF401 - what was got before the end is got
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(patient(1.0))
+    live.finish()
+    asyncio.run(patient(60.0))
+    assert len(found) > 20
+    assert found == list(live.subscribe())
+    session.close()
+
+
+def test_a_dropped_query_keeps_what_it_has_said(spark: SparkSession, tmp_path: Path) -> None:
+    """Its graph goes on without it, which says nothing about its answer."""
+    session = connect(spark, state=str(tmp_path), partitions=2)
+    session.stream("S", [(0, 0, 0)][:0], ordered_by="t", schema="k INT, v INT, t BIGINT")
+    live = session.query("SELECT STREAMED k, SUM(v) AS s FROM S WINDOW(ROWS 2) GROUP BY k").start(
+        "q", begin=False
+    )
+    other = session.query("SELECT v FROM S WINDOW(RANGE 5)").start("other", begin=False)
+    graph = live.run.graph
+    graph.advance({"S": [(1, 1, 1), (1, 2, 5), (1, 3, 9)]})
+    slow, held = live.subscribe(), live.result
+    first = next(iter(slow))
+    live.stop()
+    graph.advance({"S": [(2, 4, 20), (2, 5, 30)]})
+    assert [(c.op, tuple(c.row), c.ts) for c in (first, *slow)] == [("+", (1, 1), 1), ("u", (1, 3), 5)]
+    for answer in (held, live):
+        assert [tuple(r) for r in answer.at(8).collect()] == [(1, 3)]
+        with pytest.raises(Diagnostic, match="NOT_FINAL"):
+            answer.at(25)
+    live.stop()  # once more: it is none of the other's business
+    assert session.queries() == ["other"]
+    # another query of the name has rows of its own, and no key
+    again = session.query("SELECT v, k FROM S WINDOW(ROWS 1)").start("q", begin=False)
+    graph.advance({"S": [(2, 6, 40), (2, 7, 50), (2, 8, 60)]})
+    changes = [(r.op, r.v, r.ts) for r in again.changes().orderBy("ts", "op").collect()]
+    assert ("-", 6, 50) in changes
+    assert not [c for c in changes if c[0] == "u"]
+    assert [tuple(r) for r in live.at(8).collect()] == [(1, 3)]
+    assert [tuple(r) for r in other.at(52).collect()] == [(7,)]
+    session.close()
+
+
+def test_maps_with_nulls_are_what_they_were(spark: SparkSession, tmp_path: Path) -> None:
+    """As changes, and at an instant of an answer whose rows end later than they begin."""
+    session = connect(spark, state=str(tmp_path), partitions=1)
+    session.stream("S", [(0, 0)][:0], ordered_by="t", schema="m MAP<STRING, INT>, t BIGINT")
+    live = session.query("SELECT m FROM S WINDOW(ROWS 1)").start("q", begin=False)
+    maps = [{"a": None, "b": 2}, {"c": None}, {"d": 4}]
+    for t, m in enumerate(maps):
+        live.run.graph.advance({"S": [(m, t)]})
+    session.advance("S", 5)
+    live.run.graph.advance({})
+    assert [r.m for t in (0, 1, 2) for r in live.at(t).collect()] == maps
+    assert [r.m for r in live.intervals().orderBy("valid_from").collect()] == maps
+    subscription = live.subscribe()
+    session.close()
+    expected = [("+", 0, 0), ("-", 0, 1), ("+", 1, 1), ("-", 1, 2), ("+", 2, 2)]
+    assert [(c.op, c.row.m, c.ts) for c in subscription] == [(op, maps[i], t) for op, i, t in expected]
+
+
 def test_closing_lets_whoever_waits_go(spark: SparkSession, tmp_path: Path) -> None:
     session, live = started(spark, tmp_path)
     subscription, found = live.subscribe(), []
@@ -143,5 +214,10 @@ def test_answers_as_tables_of_other_libraries(spark: SparkSession, tmp_path: Pat
         assert answer.to_duckdb(moment).fetchall()[0][0] == 1
     assert live.to_arrow().to_pylist() == [{"v": 1, "seen": seen}]
     live.to_view("answer", moment)
+    live.run.graph.files_limit = 1
+    for minute in range(40, 46):  # the files that it was read from are merged, and those again
+        live.run.graph.advance({"S": [{"v": minute, "t": datetime(2024, 3, 1, 12, minute)}]})
     assert [r.v for r in session.spark.sql("SELECT * FROM answer").collect()] == [1]
+    with pytest.raises(Diagnostic, match="SPARK_FAILED"):
+        live.to_view("no name", moment)
     session.close()

@@ -11,8 +11,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.test_live_run import until
+from tidegate.errors import Diagnostic
 from tidegate.runtime.running import LiveQuery
 from tidegate.session import Session, connect
+from tidegate.time import MAX
 
 BEGUN = 1_700_000_000_000_000
 SECOND = 1_000_000
@@ -120,6 +122,48 @@ def test_a_program_promises(spark: SparkSession, tmp_path: Path) -> None:
     assert live.at(datetime(2024, 1, 1, 0, 0, 59)).collect() == []
     graph.advance({"S": [{"v": 2, "t": datetime(2024, 1, 1, 0, 0, 30)}]})
     assert live.run.status()["sources"]["S"]["quarantine"] == {"later than promised": 1}
+    session.close()
+
+
+def test_what_was_promised_before_the_end_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+    """No epoch came between the call and the end of the program."""
+
+    def begun() -> tuple[Session, LiveQuery]:
+        session = connect(spark, state=str(tmp_path), partitions=1)
+        session.stream("S", [(0, 0)][:0], schema="v INT, t BIGINT", ordered_by="t")
+        return session, session.query("SELECT v FROM S WINDOW(RANGE 10)").start("q", begin=False)
+
+    session, live = begun()
+    session.push("S", [(1, 1)])
+    live.run.drain()
+    session.advance("S", 50)
+    session.close()
+    session, live = begun()
+    live.run.drain()
+    assert live.run.status()["watermark"] == 50
+    assert (answer(live, 10), answer(live, 11)) == ([(1,)], [])
+    session.close()
+
+
+def test_a_promise_that_cannot_be_meant_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """It would make all rows late: a moment where time is an integer, or the end of time. Nor is it one of a stream that nobody reads."""
+    session = connect(spark, state=str(tmp_path), partitions=1)
+    for name in ("S", "R"):
+        session.stream(name, [(0, 0)][:0], schema="v INT, t BIGINT", ordered_by="t")
+    live = session.query("SELECT v FROM S WINDOW(RANGE 10)").start("q", begin=False)
+    other = session.query("SELECT v FROM R WINDOW(RANGE 10)").start("other", begin=False)
+    for said in ("2024-01-01", datetime(2024, 1, 1), MAX, 2**70):
+        with pytest.raises(Diagnostic, match=r"TIME_DOMAIN|INVALID_INSTANT"):
+            session.advance("S", said)
+    other.stop()
+    for call in (lambda: session.advance("R", 5), lambda: session.push("R", [(1, 1)])):
+        with pytest.raises(Diagnostic, match="NOT_READ"):
+            call()
+    live.run.graph.advance({"S": [(1, 1), (2, 5)]})
+    assert live.run.status()["watermark"] == 5
+    for asked in (live.at, live.subscribe, live.changes, live.to_arrow):
+        with pytest.raises(Diagnostic, match="TIME_DOMAIN"):
+            asked("2024-01-01")
     session.close()
 
 

@@ -77,6 +77,11 @@ def test_columns_have_names_of_their_own(rows: Any) -> None:
         connect().stream("S", rows, ordered_by="t")
 
 
+def test_what_holds_no_rows_is_told() -> None:
+    with pytest.raises(Diagnostic, match="NOT_ROWS"):
+        connect().stream("S", 5, ordered_by="t")
+
+
 def test_a_type_that_is_none_is_told() -> None:
     with pytest.raises(Diagnostic, match=r"TYPE_MISMATCH.*FOO"):
         connect().function("f", abs, "FOO")
@@ -87,3 +92,5 @@ def test_rows_that_nobody_would_take_are_not_taken() -> None:
     session.stream("S", [{"a": 1, "t": 1}], ordered_by="t")
     with pytest.raises(Diagnostic, match="NOT_READ"):
         session.push("S", [{"a": 2, "t": 2}])
+    with pytest.raises(Diagnostic, match="NOT_READ"):
+        session.advance("S", 5)

@@ -27,6 +27,13 @@ def test_what_is_no_instant_is_told(instant: object) -> None:
     assert caught.value.condition == "INVALID_INSTANT"
 
 
+@pytest.mark.parametrize("moment", ["2026-01-01", datetime(2026, 1, 1)])
+def test_where_time_is_an_integer_a_moment_is_none_of_its_instants(moment: str | datetime) -> None:
+    assert ticks_of(7, moments=False) == 7
+    with pytest.raises(Diagnostic, match="TIME_DOMAIN"):
+        ticks_of(moment, moments=False)
+
+
 def test_a_file_with_nanoseconds_is_refused_with_advice(tmp_path: Path) -> None:
     frame = pd.DataFrame(
         {"v": pd.array([1], "int32"), "t": pd.to_datetime(["2026-01-01"]).astype("datetime64[ns]")}

@@ -88,6 +88,35 @@ def test_a_silent_source_holds_nobody_back_until_it_speaks() -> None:
     assert promises.watermark(streams, sources, 1) == 5
 
 
+def test_silence_does_not_stop_the_clock() -> None:
+    now = [0.0]
+    promises = Promises(lambda: now[0])
+    streams = {"S": replace(TIMED, behind=5_000_000, idle=10_000_000)}
+    sources = promises.progress(streams, NOTHING, {"S": Seen(20_000_000, 1)}, 20_000_000)
+    assert promises.watermark(streams, sources, 1) == 15_000_000
+    now[0] = 10.0
+    sources = promises.progress(streams, sources, {}, 30_000_000)
+    assert promises.watermark(streams, sources, 1) == 25_000_000
+
+
+def test_what_is_promised_by_a_call_counts_in_silence() -> None:
+    now = [0.0]
+    promises = Promises(lambda: now[0])
+    streams = {n: replace(ROWS, name=n, idle=5_000_000) for n in "SR"}
+    sources = promises.progress(streams, NOTHING, {"S": Seen(10, 1)}, 0)
+    now[0] = 4.0
+    promises.say("R", 7)  # a word, as a row is
+    now[0] = 8.0
+    sources = promises.progress(streams, sources, {}, 0)
+    assert promises.watermark(streams, sources, 1) == 7
+    now[0] = 9.0
+    assert promises.watermark(streams, sources, 1) == 11  # all are silent: what S has said is final
+    promises.say("R", 30)
+    now[0] = 60.0
+    sources = promises.progress(streams, sources, {}, 0)
+    assert promises.watermark(streams, sources, 1) == 30
+
+
 @pytest.mark.parametrize(
     ("option", "condition"),
     [

@@ -20,6 +20,7 @@ class ConsoleSink:
     form: Literal["changes", "complete"] = "changes"
     _done: int = field(default=0)
     place: ClassVar[str] = "the console"
+    forgets: ClassVar[bool] = True
 
     def has(self, epoch: int) -> bool:
         return epoch <= self._done

@@ -15,6 +15,8 @@ from decimal import Decimal
 from typing import Any, Literal
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.connectors.debezium import decimal_of
@@ -24,6 +26,7 @@ from tidegate.connectors.raw import CORRUPT, POSITION, REASON, RawStream, shaped
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition
 from tidegate.language.signatures import Connector, Kind, Option, Signature
+from tidegate.redaction import masked
 from tidegate.spark.values import array_of, arrow_type, infer_columns, schema_ddl, unfit
 from tidegate.types import Schema, Type
 
@@ -239,18 +242,38 @@ class FunctionSink:
     take: Callable[[int, DataFrame], None]
     seen: Callable[[int], bool] | None
     form: Literal["changes", "complete"] = "changes"
+    arguments: tuple[Any, ...] = ()
     _done: int = 0
 
     @property
     def place(self) -> str:
-        return f"the sink '{self.name}'"
+        return f"the sink '{self.name}'" + (masked(f" {self.arguments!r}") if self.arguments else "")
+
+    @property
+    def forgets(self) -> bool:
+        return self.seen is None
 
     def has(self, epoch: int) -> bool:
-        return self.seen(epoch) if self.seen is not None else epoch <= self._done
+        with self._named(epoch):
+            return self.seen(epoch) if self.seen is not None else epoch <= self._done
 
     def write(self, epoch: int, changes: DataFrame) -> None:
-        self.take(epoch, changes)
+        with self._named(epoch):
+            self.take(epoch, changes)
         self._done = epoch
+
+    @contextmanager
+    def _named(self, epoch: int) -> Iterator[None]:
+        try:
+            yield
+        except (Diagnostic, PySparkException, Py4JJavaError):
+            raise
+        except Exception as problem:
+            raise Diagnostic(
+                "SINK_FAILED",
+                f"the function of {self.place} fails at epoch {epoch}: {type(problem).__name__}: {problem}",
+                help="what was not taken is handed in again when the query goes on",
+            ) from problem
 
 
 @dataclass(frozen=True)
@@ -273,7 +296,8 @@ class FunctionSinks:
             assert seen is not None
             return seen(epoch, *arguments, **options)
 
-        return FunctionSink(self.signature.name, take, has if seen is not None else None, form_of(settings))
+        told = has if seen is not None else None
+        return FunctionSink(self.signature.name, take, told, form_of(settings), tuple(arguments))
 
 
 def _check_name(name: str, known: Mapping[str, Connector]) -> None:
@@ -313,7 +337,8 @@ class OwnConnectors:
 
         `write(epoch, changes, argument, …, *, option=…)` takes the changes of an epoch as a DataFrame, ordered by time, whole or
         not at all; of `SELECT COMPLETE …` it takes the whole answer at the end of the epoch.
-        `has(epoch, argument, …)` tells whether an epoch was taken, also before a restart.
+        Over restarts, an epoch is handed in again only if the program ended before it was noted that it was taken; `has(epoch, argument, …)`, if
+        given, tells whether it was.
         """
         signature = signature_of(name, write, skip=2)
         made = FunctionSinks(replace(signature, options=(*signature.options, ANSWER)), write, has)

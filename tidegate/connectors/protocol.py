@@ -20,6 +20,7 @@ from tidegate.language.signatures import Option, Signature
 
 __all__ = [
     "ANSWER",
+    "ForgetfulSink",
     "Option",
     "OwnedSink",
     "RawStream",
@@ -135,6 +136,14 @@ class OwnedSink(Protocol):
 
     def claim(self, owner: str) -> None:
         """Belong to an owner from now on, if it belongs to nobody."""
+
+
+@runtime_checkable
+class ForgetfulSink(Protocol):
+    """A sink that may know what it took only while the program runs: it is remembered for it."""
+
+    @property
+    def forgets(self) -> bool: ...
 
 
 class SinkConnector(Protocol):

@@ -52,7 +52,7 @@ class Figures:
         newest = max((s.newest for s in manifest.sources.values()), default=MIN)
         return {
             "epoch": manifest.epoch,
-            "watermark": None if manifest.upto == MIN else self._instant(manifest.upto),
+            "watermark": self._known(manifest.upto),
             "finished": manifest.finished,
             "rows_per_second": rows / span if span > 0 else 0.0,
             "epoch_seconds": [round(e[1] - e[0], 4) for e in recent],
@@ -61,15 +61,15 @@ class Figures:
             else None,
             "sources": {
                 n: {
-                    "newest": self._instant(s.newest),
-                    "promised": None if s.promised == MIN else self._instant(s.promised),
+                    "newest": self._known(s.newest),
+                    "promised": self._known(s.promised),
                     "rows": s.rows,
                     "quarantine": dict(s.refused),
                 }
                 for n, s in manifest.sources.items()
             },
             "queries": {
-                name: {"since": None if since == MIN else self._instant(since), **self._points(name)}
+                name: {"since": self._known(since), **self._points(name)}
                 for name, since in self.queries.items()
             },
         }
@@ -79,6 +79,9 @@ class Figures:
             return {}
         passed = self.points[query]
         return {"points": None if passed is None else {"full": passed[0], "partial": passed[1]}}
+
+    def _known(self, tick: int) -> int | None:
+        return None if tick == MIN else self._instant(tick)
 
     def _instant(self, tick: int) -> int:
         return tick if tick in (MIN, MAX) else tick // self.width

@@ -15,7 +15,8 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -51,8 +52,8 @@ from tidegate.scalars.functions import code_identity
 from tidegate.spark.context import cores
 from tidegate.spark.typing import ask_spark
 from tidegate.storage import Storage
-from tidegate.time import MAX, MIN, add
-from tidegate.types import Schema, Type
+from tidegate.time import MAX, MIN, add, ticks_of, widened
+from tidegate.types import TIMESTAMP, Schema, Type
 from tidegate.worker.quarantine import quarantined
 
 
@@ -65,6 +66,8 @@ class Query:
     physical: Plan
     known: KnownQuery
     sinks: tuple[Sink, ...] = ()
+    key: tuple[int, ...] | None = None
+    """Of a STREAMED query, the columns that tell its rows apart."""
 
     @property
     def since(self) -> int:
@@ -108,7 +111,7 @@ class Joining:
     data: Mapping[str, Any] = field(default_factory=dict)
     """Rows of tables, and first rows of `memory` streams."""
     key: tuple[int, ...] | None = None
-    """Of a STREAMED query, the columns that tell its rows apart."""
+    """See `Query`."""
 
 
 class LiveGraph:
@@ -144,8 +147,8 @@ class LiveGraph:
         self._queries: dict[str, Query] = {}
         self._released: frozenset[str] = frozenset()
         """Queries that the storage knows and that are to end with the next epoch."""
-        self.keys: dict[str, tuple[int, ...] | None] = {}
-        """Of STREAMED queries, the columns that tell their rows apart."""
+        self._ended: dict[str, int] = {}
+        """How far time had passed when a query left, by its owner's mark: its answer is not known any further."""
         self.files_limit = FILES
         """More result files of one kind than this are merged."""
         self._deliveries = Deliveries()
@@ -212,13 +215,12 @@ class LiveGraph:
                 refuse_taken(sink, known.owner)
             if joining.functions:
                 physical(mine, joining.functions)  # refuses functions that cannot be sent to workers
-            query = Query(name, plan, mine, known, tuple(sinks))
+            query = Query(name, plan, mine, known, tuple(sinks), joining.key)
             self.definitions, self.functions = definitions, functions
             self.tables |= {
                 n: r for n, r in joining.data.items() if n in definitions and definitions[n].table
             }
-            if joining.key is not None:
-                self.keys = {**self.keys, name: joining.key}
+            self._ended.pop(known.owner, None)
             self._queries = {**self._queries, name: query}
             self._released -= {name}
             self._together = united([self._together, mine])
@@ -258,25 +260,28 @@ class LiveGraph:
         """End a query after the current epoch, also one that was not added again; its results stay readable."""
         with self.lock:
             if name not in self.missing():
-                self._query(name)
+                self.query(name)
             self.withdraw(name)
             self._released |= {name}
 
     def withdraw(self, name: str) -> None:
         """Take back that a query was added; what the storage knows of it stays."""
         with self.lock:
+            if name in self._queries:
+                self._ended[self._queries[name].known.owner] = self.ledger.latest.upto
             self._queries = {n: q for n, q in self._queries.items() if n != name}
             self._together = united(q.physical for q in self._queries.values())
             self._physical = None
             self._publish()
 
     def settle(self) -> None:
-        """Commit that queries were dropped, if no epoch has done so since."""
+        """Commit that queries were dropped and what was promised by calls, if no epoch has done so since."""
         with self.lock:
             before = self.ledger.latest
             kept = {n: q for n, q in before.queries.items() if n not in self._released}
-            if len(kept) < len(before.queries):
-                self.ledger.commit(after(before, (), queries=kept))
+            sources = before.sources if before.finished else self.promises.kept(before.sources)
+            if len(kept) < len(before.queries) or sources != before.sources:
+                self.ledger.commit(after(before, (), queries=kept, sources=sources))
 
     def queries(self) -> list[Query]:
         return list(self._queries.values())
@@ -298,21 +303,29 @@ class LiveGraph:
 
     def result(self, name: str) -> Result:
         """The answer of a query as far as it is final."""
-        query = self._query(name)
+        return self.answer(self.query(name))
+
+    def answer(self, query: Query) -> Result:
+        """The answer of a query as far as it is final, also after the query has left."""
         return Result(
             self.spark,
             self.storage,
-            name,
+            query.name,
             query.schema,
             self.time_type(query.plan),
-            partial(self.ledger.parts, query.known.answer),
-            lambda: self.ledger.latest,
+            lambda: self.ledger.parts(query.known.answer),
+            lambda: self._counted(query),
             query.since,
-            self.keys.get(name),
+            query.key,
             horizon=lambda: self.ledger.horizon,
             width=self.width,
             instants=query.instants,
         )
+
+    def _counted(self, query: Query) -> Manifest:
+        """What counts of a query: all, or, if it has left, what did then."""
+        upto, latest = self._ended.get(query.known.owner), self.ledger.latest
+        return latest if upto is None else replace(latest, upto=upto)
 
     @property
     def width(self) -> int:
@@ -332,7 +345,8 @@ class LiveGraph:
     def describe(self) -> str:
         return describe(self._ready().plan, self.functions)
 
-    def _query(self, name: str) -> Query:
+    def query(self, name: str) -> Query:
+        """The query of a name that runs."""
         if name not in self._queries:
             raise Diagnostic(
                 "UNKNOWN_QUERY",
@@ -356,10 +370,18 @@ class LiveGraph:
             batch = combine(frames) if frames else None
             return self.epoch(batch, None, upto)
 
-    def promise(self, name: str, instant: int) -> None:
+    def promise(self, name: str, instant: int | datetime | str) -> None:
         """No row of a stream before this instant will come: known from the next epoch on."""
         with self.lock:
-            self.promises.say(name, instant * self._given(name).width)
+            stream = self._given(name)
+            tick = widened(ticks_of(instant, moments=stream.time_type == TIMESTAMP), stream.width)
+            if tick >= MAX - stream.width:
+                raise Diagnostic(
+                    "INVALID_INSTANT",
+                    f"{instant} is the end of time: no row of '{name}' could come any more",
+                    help="finish() makes every answer final",
+                )
+            self.promises.say(name, tick)
 
     def refuse(self, files: Iterable[Refused]) -> None:
         """Files that were set aside: told with the next epoch."""
@@ -524,8 +546,7 @@ class LiveGraph:
         """Bring every sink up to the last committed epoch."""
         for query in self._queries.values():
             if query.sinks:
-                result = self.result(query.name)
-                self._deliveries.bring(query.sinks, query.known.owner, result, self.ledger)
+                self._deliveries.bring(query.sinks, query.known.owner, self.answer(query), self.ledger)
 
     # Figures.
 

@@ -139,6 +139,13 @@ class LiveRun:
         self.graph.release()
 
     @property
+    def trouble(self) -> Diagnostic | None:
+        """What ended the run, in an epoch or outside of one."""
+        drive = self._drive
+        problem = None if drive is None else drive.problem
+        return self.failure or (None if problem is None else foreign(problem))
+
+    @property
     def is_active(self) -> bool:
         return self._waiting is not None or (self._drive is not None and self._drive.is_active)
 
@@ -223,13 +230,12 @@ class LiveRun:
 
     def status(self) -> dict[str, Any]:
         """The graph's figures, and whether it runs."""
-        problem = None if self._drive is None else self._drive.problem
         return {
             **self.graph.status(),
             "files": {name: gate.status() for name, gate in self._gates.items()},
             "running": self.is_active,
             "waiting_for": self.graph.missing() if self._waiting is not None else [],
-            "failure": None if (found := self.failure or problem) is None else masked(str(found)),
+            "failure": None if (found := self.trouble) is None else masked(str(found)),
         }
 
     def push(self, name: str, rows: Any) -> None:
@@ -240,10 +246,6 @@ class LiveRun:
                 "NOT_MEMORY", f"'{name}' reads from {definition.source.function}; rows cannot be handed in"
             )
         self._publish(name, self._encoded(definition, rows))
-
-    def promise(self, name: str, instant: int) -> None:
-        """No row of a stream before this instant will come."""
-        self.graph.promise(name, instant)
 
     def _encoded(self, definition: StreamDefinition, rows: Any) -> bytes:
         sink = pa.BufferOutputStream()

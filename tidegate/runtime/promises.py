@@ -34,7 +34,13 @@ class Promises:
     """The tick before which no row of a stream will come, as a program said."""
 
     def say(self, name: str, tick: int) -> None:
+        self.heard[name] = self.clock()
         self.said[name] = max(tick, self.said.get(name, tick))
+
+    def kept(self, known: Mapping[str, SourceProgress]) -> dict[str, SourceProgress]:
+        """How far sources have come with what was said by calls."""
+        sources = {name: SourceProgress() for name in self.said} | dict(known)
+        return {n: replace(s, promised=max(s.promised, self.said.get(n, MIN))) for n, s in sources.items()}
 
     def progress(
         self,
@@ -44,13 +50,13 @@ class Promises:
         wall: int,
     ) -> dict[str, SourceProgress]:
         """How far the streams have come after some more rows, at a time of the wall clock (microseconds)."""
-        sources = dict(known)
+        sources = self.kept(known)
         for name, definition in streams.items():
             before, found = sources.get(name, SourceProgress()), seen.get(name, Seen(None, 0))
             if found.rows or found.newest is not None:
                 self.heard[name] = self.clock()
             newest = before.newest if found.newest is None else max(before.newest, found.newest)
-            made = [before.promised, self.said.get(name, MIN)]
+            made = [before.promised]
             if definition.by_clock is None:
                 made.append(add(newest, -definition.slack))
             else:
@@ -68,11 +74,17 @@ class Promises:
         silent = [n for n, d in streams.items() if self._is_silent(n, d, now)]
         reached = [sources[n].promised for n in streams if n not in silent]
         if reached:
-            return min(reached) // width * width if min(reached) != MIN else MIN
-        # If every source is silent, all that was said is final.
+            return _whole(min(reached), width)
+        # If every source is silent, all that was said is final, and nobody holds back what another has promised.
         last = max((sources[n].newest for n in silent), default=MIN)
-        return add(last // width * width, width) if last != MIN else MIN
+        promised = max((sources[n].promised for n in silent), default=MIN)
+        return max(add(_whole(last, width), width), _whole(promised, width))
 
     def _is_silent(self, name: str, definition: StreamDefinition, now: float) -> bool:
         heard = self.heard.setdefault(name, now)
         return definition.idle is not None and (now - heard) * 1e6 >= definition.idle
+
+
+def _whole(tick: int, width: int) -> int:
+    """The first tick of its instant."""
+    return tick // width * width if tick != MIN else MIN

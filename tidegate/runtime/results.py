@@ -23,8 +23,8 @@ from tidegate.runtime.notebook import html_of
 from tidegate.runtime.tables import Readable
 from tidegate.spark.values import arrow_type, ddl, quote
 from tidegate.storage import Storage
-from tidegate.time import MAX, MIN, ticks_of, to_datetime, widened
-from tidegate.types import TIMESTAMP, Field, Schema, Type
+from tidegate.time import MAX, MIN, shown, ticks_of, widened
+from tidegate.types import BIGINT, TIMESTAMP, Field, Schema, Type
 from tidegate.worker.result_files import assure, read_section
 
 
@@ -71,7 +71,7 @@ class Result(Readable):
 
     def signed(self) -> DataFrame:
         """The rows as they were computed: `c0`, …, `ts`, `te`, `n`."""
-        return self._read(self.parts())
+        return self._read(self.parts()).selectExpr(*self._named(self._columns()), "ts", "te", "n")
 
     def intervals(self, since: int | datetime | str | None = None) -> DataFrame:
         """The rows with `valid_from` and `valid_to` (NULL: no known end, or from the beginning); `since`: that end after it.
@@ -158,11 +158,15 @@ class Result(Readable):
 
     def kept_changes(self, low: int, high: int) -> DataFrame:
         """The changes of [low, high) in their order; what retention has let go is an error."""
+        self.refuse_forgotten(low)
+        return self.delivered("changes", low, high)
+
+    def refuse_forgotten(self, low: int) -> None:
+        """Whether what happened from a tick on is still kept."""
         if low < self.horizon():
             raise self._forgotten(
                 f"what was before {self._show(self.horizon())} is", "read faster, or keep answers longer"
             )
-        return self.delivered("changes", low, high)
 
     def at(self, instant: int | datetime | str, batch: int | None = None) -> DataFrame:
         """The snapshot at an instant, which must be final: after its last batch, or after the one given."""
@@ -242,12 +246,18 @@ class Result(Readable):
         if rows is None:
             rows = self.spark.createDataFrame([], schema)
         # Texts, because each column object costs several calls into Java.
-        made = {"VOID": "NULL", "MAP": "map_from_entries(c{0})"}
-        columns = [f"{made.get(f.type.name, 'c{0}').format(i)} AS c{i}" for i, f in enumerate(self.schema)]
+        columns = [
+            f"{'NULL' if f.type.name == 'VOID' else f'c{i}'} AS c{i}" for i, f in enumerate(self.schema)
+        ]
         return rows.selectExpr(*columns, "ts", "te", "n")
 
-    def _named(self) -> list[str]:
-        return [f"c{i} AS {quote(f.name)}" for i, f in enumerate(self.schema)]
+    def _named(self, names: Sequence[str] | None = None) -> list[str]:
+        """The columns by their names, or others. Maps are entries until then: Spark loses the NULLs in maps that it groups by."""
+        texts = (
+            f"map_from_entries(c{i})" if f.type.name == "MAP" else f"c{i}" for i, f in enumerate(self.schema)
+        )
+        shown = names or [f.name for f in self.schema]
+        return [f"{text} AS {quote(name)}" for text, name in zip(texts, shown, strict=True)]
 
     def _moment(self, column: str) -> str:
         """Ticks as people see them; the beginning and the end of time are NULL."""
@@ -265,16 +275,10 @@ class Result(Readable):
 
     def _ticks(self, instant: int | datetime | str) -> int:
         """The first tick of an instant."""
-        return widened(ticks_of(instant), self.width)
+        return widened(ticks_of(instant, moments=self.time_type != BIGINT), self.width)
 
     def _show(self, ticks: int) -> str:
-        if ticks == MIN:
-            return "nothing yet"
-        if ticks != MAX:
-            ticks //= self.width
-        if self.time_type == TIMESTAMP and ticks != MAX:
-            return to_datetime(ticks).strftime("%Y-%m-%d %H:%M:%S.%f")
-        return str(ticks)
+        return "nothing yet" if ticks == MIN else shown(ticks, self.time_type == TIMESTAMP, self.width)
 
 
 def _is_instant(column: str) -> str:

@@ -23,14 +23,14 @@ from tidegate.errors import Diagnostic, did_you_mean, foreign
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.advice import warn
 from tidegate.runtime.engine import Engine
-from tidegate.runtime.graph import Joining
+from tidegate.runtime.graph import Joining, Query
 from tidegate.runtime.ledger import end_query
 from tidegate.runtime.live import LiveRun
 from tidegate.runtime.places import Epochs
 from tidegate.runtime.refusals import check_used
 from tidegate.runtime.results import Result
 from tidegate.runtime.subscriptions import Subscription
-from tidegate.runtime.summary import describe_state
+from tidegate.runtime.summary import IN_BATCHES, INTEGERS, TIMESTAMPS, describe_state
 from tidegate.runtime.tables import Readable
 from tidegate.storage import Storage
 from tidegate.time import BATCHES, MIN, add, ticks_of
@@ -55,13 +55,13 @@ class Asked:
     sinks: tuple[Sink, ...] = ()
     epoch: float | None = None
     retention: int | None = None
-    epochs: Epochs = "auto"
+    epochs: Epochs | None = None
 
     @property
     def kind(self) -> str:
         """The graph that the query belongs to."""
-        kind = "integers" if self.domain == BIGINT else "timestamps"
-        return f"{kind}-in-batches" if self.batches else kind
+        kind = INTEGERS if self.domain == BIGINT else TIMESTAMPS
+        return kind + IN_BATCHES if self.batches else kind
 
     @property
     def kept(self) -> int | None:
@@ -105,7 +105,10 @@ class Running:
     def find(self, name: str) -> LiveQuery | None:
         """The running query of a name, without regard to case."""
         asked = self._asked.get(name.lower())
-        return None if asked is None else LiveQuery(self._runs[asked.kind], asked.name, self)
+        if asked is None:
+            return None
+        run = self._runs[asked.kind]
+        return LiveQuery(run, run.graph.query(asked.name), self)
 
     def same(self, plan: op.Node, instant: int | datetime | str) -> LiveQuery | None:
         """A running query that means the same and whose answer at an instant is complete, or will be."""
@@ -133,12 +136,13 @@ class Running:
                 retention=asked.kept,
                 partitions=self._partitions,
                 begin=False,
-                epochs=asked.epochs,
+                epochs=asked.epochs or "auto",
             )
             try:
                 _check_pace(run, asked)
                 joining = Joining(asked.definitions, asked.functions, asked.data, asked.key)
-                warn(run.add(asked.name, asked.plan, asked.sinks, joining).physical, asked.text)
+                query = run.add(asked.name, asked.plan, asked.sinks, joining)
+                warn(query.physical, asked.text)
                 if known is None:
                     for name in run.graph.missing():
                         if name.lower() in self._ended:
@@ -154,30 +158,33 @@ class Running:
             self._runs = {**self._runs, asked.kind: run}
             self._asked = {**self._asked, asked.name.lower(): asked}
             self._ended -= {asked.name.lower()}
-            return LiveQuery(run, asked.name, self)
+            return LiveQuery(run, query, self)
 
     def push(self, name: str, rows: Any) -> None:
         """Hand rows to every graph that reads a stream."""
-        reading = [run for run in self._runs.values() if name in run.graph.definitions]
-        if not reading:
-            raise Diagnostic(
-                "NOT_READ",
-                f"no running query reads '{name}': the rows would be nowhere",
-                help="start the query first; rows that are there already are given with the stream",
-            )
-        for run in reading:
+        more = "; rows that are there already are given with the stream"
+        for run in self._reading(name, "the rows would be nowhere", more):
             run.push(name, rows)
 
     def promise(self, name: str, instant: int | datetime | str) -> None:
         """Tell every graph that reads a stream that no row of it before this instant will come."""
-        ticks = ticks_of(instant)
-        for run in self._runs.values():
-            if name in run.graph.definitions:
-                run.promise(name, ticks)
+        for run in self._reading(name, "nobody would know of the promise"):
+            run.graph.promise(name, instant)
 
-    def stop(self, run: LiveRun, name: str) -> None:
-        """Stop a query; with the last one its graph stops. It ends for good when its graph goes on without it."""
+    def _reading(self, name: str, lost: str, more: str = "") -> list[LiveRun]:
+        """The graphs that read a stream; without any, something would be lost."""
+        if found := [run for run in self._runs.values() if name in run.graph.streams()]:
+            return found
+        raise Diagnostic(
+            "NOT_READ", f"no running query reads '{name}': {lost}", help=f"start the query first{more}"
+        )
+
+    def stop(self, query: LiveQuery) -> None:
+        """Stop a query, if it runs; with the last one its graph stops. It ends for good when its graph goes on without it."""
         with self._lock:
+            run, name = query.run, query.name
+            if run not in self._runs.values() or not query.is_in_graph:
+                return
             self._ended |= {name.lower()}
             if len(run.graph.queries()) > 1:
                 run.drop(name)
@@ -224,7 +231,7 @@ class Running:
 
         An operator that several queries share knows its places in the text of the first of them.
         """
-        diagnostic = run.failure or diagnostic
+        diagnostic = run.trouble or diagnostic
         if diagnostic is None:
             return None
         asked = [a for a in self._asked.values() if self._runs[a.kind] is run]
@@ -253,6 +260,12 @@ def _check_pace(run: LiveRun, asked: Asked) -> None:
             f"'{asked.name}' asks for an epoch every {asked.epoch:g} seconds, and its graph runs with one every {run.every:g}",
             help="queries over the same kind of time share their epochs: leave `epoch` out, or stop the others first",
         )
+    if asked.epochs is not None and asked.epochs != run.graph.epochs.asked:
+        raise Diagnostic(
+            "EPOCHS_DIFFER",
+            f"'{asked.name}' asks for epochs '{asked.epochs}', and its graph runs with '{run.graph.epochs.asked}'",
+            help="queries over the same kind of time share their epochs: leave `epochs` out, or stop the others first",
+        )
     if asked.kept is not None and asked.kept != run.graph.retention:
         kept = "for ever" if run.graph.retention is None else f"for {run.graph.retention} ticks"
         raise Diagnostic(
@@ -264,16 +277,20 @@ def _check_pace(run: LiveRun, asked: Asked) -> None:
 
 @dataclass(frozen=True)
 class LiveQuery(Readable):
-    """A running query."""
+    """A running query; after its end, what was final then."""
 
     run: LiveRun
-    name: str
+    query: Query
     running: Running
+
+    @property
+    def name(self) -> str:
+        return self.query.name
 
     @property
     def result(self) -> Result:
         """What is final so far."""
-        return self.run.result(self.name)
+        return self.run.graph.answer(self.query)
 
     def status(self) -> dict[str, Any]:
         """Epoch, watermark, speed, quarantine, and since when the answer is complete; at once, whatever the graph is doing."""
@@ -287,14 +304,18 @@ class LiveQuery(Readable):
         A query that joins a running graph sees the rows from then on; windows must fill before nothing is missing. Rows
         without a bounded validity (ROWS, UNBOUNDED) never stop to depend on what came before.
         """
-        plan = next(q.plan for q in self.run.graph.queries() if q.name == self.name)
-        since = self.result.since
+        plan, since = self.query.plan, self.query.since
         if since == MIN:
             return MIN
         reaches = [properties(n).bounded for n in plan.walk() if isinstance(n, op.Window)]
         if any(reach is None for reach in reaches):
             return None
         return add(since, max((r for r in reaches if r is not None), default=0)) // self.result.width
+
+    @property
+    def is_in_graph(self) -> bool:
+        """Whether the graph has not gone on, and will not go on, without it."""
+        return any(q.known.owner == self.query.known.owner for q in self.run.graph.queries())
 
     def at(self, instant: int | datetime | str, batch: int | None = None) -> DataFrame:
         return self.result.at(instant, batch)
@@ -339,4 +360,4 @@ class LiveQuery(Readable):
 
     def stop(self) -> None:
         """Stop this query. The last one of a graph stops it; starting it again on the same state goes on."""
-        self.running.stop(self.run, self.name)
+        self.running.stop(self)

@@ -14,6 +14,18 @@ from tidegate.scalars.expressions import span_of
 OPTIONS = ("epoch", "epochs", "retention")
 
 
+def check_said(epoch: float | None, retention: int | None, epochs: str | None) -> None:
+    """Refuse what a program says that is no value of an option."""
+    checks = (
+        ("epoch", epoch, isinstance(epoch, (int, float)) and 0 <= epoch < LARGEST, "give seconds"),
+        ("retention", retention, isinstance(retention, int) and retention >= 0, "give a number of ticks"),
+        ("epochs", epochs, epochs in EPOCHS, f"give one of {', '.join(EPOCHS)}"),
+    )
+    for name, said, fits, advice in checks:
+        if said is not None and not fits:
+            raise Diagnostic("WRONG_ARGUMENTS", f"{said!r} is not a value of '{name}'", help=advice)
+
+
 class Settings:
     """`SET epoch = 0.5` (seconds), `SET epochs = 'driver'` (or 'spark', 'auto'), `SET retention = '1 day'` (or a number of ticks)."""
 
@@ -21,8 +33,8 @@ class Settings:
     """Whether `sql` starts every query as a live one, files included."""
     epoch: float | None = None
     """Seconds from one epoch to the next, for queries that `sql` starts; None: as those that run already, or as their drive has it."""
-    epochs: Epochs = "auto"
-    """Where the epochs of a graph that begins run: see `runtime.places`."""
+    epochs: Epochs | None = None
+    """Where the epochs of a graph run: see `runtime.places`; None: as it is, or wherever they cost less."""
     retention: int | None = None
     """How long live answers are kept, in ticks; None: for ever."""
 

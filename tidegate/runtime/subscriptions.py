@@ -7,12 +7,16 @@ Only retention can be faster; that is an error then, not a gap.
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Row
+
+from tidegate.errors import foreign
 
 if TYPE_CHECKING:
     from tidegate.runtime.running import LiveQuery
@@ -34,10 +38,15 @@ class Change:
 
 
 class Subscription:
-    """The changes of a running query from an instant on; ends with the query. `for` and `async for` both work."""
+    """The changes of a running query from an instant on; ends with the query. `for` and `async for` both work, and whoever leaves a
+    loop and comes back goes on where it left."""
 
     def __init__(self, live: LiveQuery, since: int | datetime | str | None) -> None:
-        self._live, self._low = live, live.result.first_tick(since)
+        self._live, self._result = live, live.result
+        self._low = self._result.first_tick(since)
+        self._read: deque[Change] = deque()
+        """Changes that nobody has got yet."""
+        self._reading = threading.Lock()
         self._closed = False
 
     def close(self) -> None:
@@ -47,39 +56,49 @@ class Subscription:
             self._live.run.graph.committed.notify_all()
 
     def __iter__(self) -> Iterator[Change]:
-        while (changes := self._next()) is not None:
-            yield from changes
+        while self._more():
+            while self._read:
+                yield self._read.popleft()
 
     async def __aiter__(self) -> AsyncIterator[Change]:
-        while (changes := await asyncio.to_thread(self._next)) is not None:
-            for change in changes:
-                yield change
+        # The thread returns from time to time: whoever is cancelled leaves none behind.
+        while await asyncio.to_thread(self._more):
+            while self._read:
+                yield self._read.popleft()
 
-    def _next(self) -> list[Change] | None:
-        """The changes up to what is final, as soon as there is more; None: no more will come."""
-        run, result = self._live.run, self._live.result
-        while not self._closed:
+    def _more(self) -> bool:
+        """Read the changes up to what is final, if there are any before patience ends; whether there may be more."""
+        with self._reading:
+            run = self._live.run
             goes_on = self._goes_on()  # asked first: what was committed until then is seen below
             with run.graph.committed:
-                if (high := result.upto) <= self._low and goes_on:
+                if self._result.upto <= self._low and not self._read and goes_on and not self._closed:
                     run.graph.committed.wait(PATIENCE)
-                    continue
-            if high <= self._low:
-                if run.failure is not None:
-                    self._live.wait(0)
-                return None
-            low, self._low = self._low, high
-            return [self._change(row) for row in result.kept_changes(low, high).collect()]
-        return None
+            high = self._result.upto
+            if self._closed or self._read:
+                return not self._closed
+            if high > self._low:
+                self._read += self._changes(self._low, high)
+                self._low = high
+                return True
+            if self._live.is_in_graph and (failure := self._live.running.failure(run)) is not None:
+                raise failure
+            return goes_on
+
+    def _changes(self, low: int, high: int) -> list[Change]:
+        try:
+            return [self._change(row) for row in self._result.kept_changes(low, high).collect()]
+        except Exception as problem:
+            self._result.refuse_forgotten(low)  # retention may have been faster than Spark
+            raise foreign(problem) from problem
 
     def _goes_on(self) -> bool:
         run = self._live.run
-        stopped = run.graph.ledger.released or all(q.name != self._live.name for q in run.graph.queries())
-        return not stopped and run.failure is None
+        return self._live.is_in_graph and not run.graph.ledger.released and run.trouble is None
 
     def _change(self, found: Row) -> Change:
         names, values = list(found.__fields__), list(found)
-        batch = values.pop() if self._live.result.width > 1 else None
+        batch = values.pop() if self._result.width > 1 else None
         names = names[1 : len(values) - 1]
         return Change(values[0], _row(names, values[1:-1]), values[-1], batch)
 

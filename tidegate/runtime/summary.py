@@ -7,7 +7,10 @@ from typing import Any
 from tidegate.runtime.ledger import latest_manifest
 from tidegate.runtime.refusals import lines
 from tidegate.storage import Storage
-from tidegate.time import MAX, MIN
+from tidegate.time import BATCHES, MIN, shown
+
+TIMESTAMPS, INTEGERS, IN_BATCHES = "timestamps", "integers", "-in-batches"
+"""What the names of graphs say about their time."""
 
 
 def describe_state(uri: str) -> dict[str, dict[str, Any]]:
@@ -20,16 +23,23 @@ def describe_state(uri: str) -> dict[str, dict[str, Any]]:
         if latest is not None:
             found[name] = {
                 "epoch": latest.epoch,
-                "watermark": {MIN: "none yet", MAX: "finished"}.get(latest.upto, latest.upto),
+                "watermark": "finished" if latest.finished else _shown(latest.upto, name),
                 "queries": sorted(latest.queries),
                 "refused": lines(latest.sources),
                 "sources": {
-                    name: {
+                    stream: {
                         "rows": source.rows,
-                        "newest": "none yet" if source.newest == MIN else source.newest,
+                        "newest": _shown(source.newest, name),
+                        "promised": _shown(source.promised, name),
                         "quarantine": sum(source.refused.values()),
                     }
-                    for name, source in latest.sources.items()
+                    for stream, source in latest.sources.items()
                 },
             }
     return found
+
+
+def _shown(tick: int, graph: str) -> str:
+    """The instant of a tick in a graph of some kind of time (see `runtime.running`)."""
+    width = BATCHES if graph.endswith(IN_BATCHES) else 1
+    return "none yet" if tick == MIN else shown(tick, graph.startswith(TIMESTAMPS), width)

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from tidegate.errors import Diagnostic
+from tidegate.errors import Diagnostic, foreign
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +50,10 @@ class Readable(ABC):
         return (connection or duckdb).from_arrow(self.to_arrow(instant))
 
     def to_view(self, name: str, instant: int | datetime | str | None = None) -> DataFrame:
-        """The answer as a temporary view of Spark's."""
-        rows = self._rows(instant)
-        rows.createOrReplaceTempView(name)
+        """The answer as a temporary view of the session's Spark (`tg.spark`). It holds its rows: files of answers are merged meanwhile."""
+        rows = self._rows(instant).localCheckpoint()
+        try:
+            rows.createOrReplaceTempView(name)
+        except Exception as problem:
+            raise foreign(problem) from problem
         return rows

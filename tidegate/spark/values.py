@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, time
 from decimal import Decimal
 from numbers import Integral, Real
@@ -250,6 +250,12 @@ def _as_arrow(data: Any, schema: Sequence[Field] | None) -> pa.Table:
         return data.toArrow()
     if type(data).__module__.startswith("pandas."):
         return pa.Table.from_pandas(data, preserve_index=False)
+    if not isinstance(data, Iterable):
+        raise Diagnostic(
+            "NOT_ROWS",
+            f"these are no rows: {data!r}",
+            help="hand in dicts, tuples, pandas, Polars, Arrow or a Spark DataFrame",
+        )
     return _from_rows(list(data), schema)
 
 
