@@ -141,7 +141,9 @@ def _consolidated_by_hash(frame: Frame, keys: Sequence[str]) -> Frame | None:
         return None
     first = np.flatnonzero(fresh)
     n = np.add.reduceat(frame["n"].to_numpy()[order], first)
-    return rows[order[first[n != 0]]].with_columns(n=pl.Series(n[n != 0])).select(frame.columns)
+    left = n != 0
+    result: Frame = rows[order[first[left]]].with_columns(n=pl.Series(n[left])).select(frame.columns)
+    return result
 
 
 def equijoin(
