@@ -64,7 +64,8 @@ def files(folder: str) -> dict[str, int]:
         for kind in counted:
             if f"{os.sep}{kind}" in place:
                 counted[kind] += len(names)
-    counted["shuffle"] = sum(len(names) for _, _, names in os.walk(os.environ["SPARK_LOCAL_DIRS"]))
+    if exchanged := os.environ.get("SPARK_LOCAL_DIRS"):
+        counted["shuffle"] = sum(len(names) for _, _, names in os.walk(exchanged))
     return counted
 
 
