@@ -12,9 +12,10 @@ from tidegate.language.binder import bind
 from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition
 from tidegate.language.dialect import parse
 from tidegate.optimizer.driver import optimize
+from tidegate.physical.joining import Company, plan_joining
 from tidegate.physical.plan import Birth, Plan, united
 from tidegate.physical.planning import plan_query
-from tidegate.runtime.jobs import plan_beside, planned
+from tidegate.runtime.jobs import planned
 from tidegate.scalars.functions import ScalarFunction
 from tidegate.types import BIGINT, STRING, Field
 
@@ -111,7 +112,7 @@ def test_a_plan_that_would_wait_for_itself_tells_its_waves_apart() -> None:
     )
     known = catalog()
     root = optimize(bind(parse(text)[0], known, text).plan)[0]
-    found = plan_beside(Plan(), "q", root, known.functions, Birth(3))
+    found = plan_joining(Company(), "q", root, known.functions, Birth(3))
     assert not found.is_circular
     assert found.depth >= 2
     for entry in found.inputs.values():

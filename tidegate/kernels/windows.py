@@ -170,10 +170,10 @@ class RowWindowKernel(Counted):
     def _slots(self) -> int:
         return (self.size or 0) + self.slide + 1
 
-    def _shown(self, p: Ints) -> Ints:
+    def shown(self, p: Ints) -> Ints:
         return _multiple(p, self.slide)
 
-    def _gone(self, p: Ints) -> Ints:
+    def gone(self, p: Ints) -> Ints:
         if self.size is None:
             return np.full(len(p), MAX, np.int64)
         return _multiple(p + self.size, self.slide)
@@ -205,7 +205,7 @@ class RowWindowKernel(Counted):
 
     def _changes(self, rows: Frame, order: Ids, at: Positions, times: Ints) -> Frame:
         """What some rows, those of `order`, show anew or no more; only those that do are copied."""
-        start, stop = self._shown(at.p), self._gone(at.p)
+        start, stop = self.shown(at.p), self.gone(at.p)
 
         def time_of(position: Ints) -> Ints:
             reached = (at.before < position) & (position <= at.after)
@@ -227,7 +227,7 @@ class RowWindowKernel(Counted):
 
     def _held(self, rows: Frame, order: Ids, at: Positions) -> Frame:
         """Of some rows, those of `order`, the ones that later rows will show or hide, and the last of each partition."""
-        needed = self._shown(at.p) > at.after if self.size is None else self._gone(at.p) > at.after
+        needed = self.shown(at.p) > at.after if self.size is None else self.gone(at.p) > at.after
         needed |= at.p == at.after
         return gather(rows, order[needed]).with_columns(
             p=pl.Series(at.p[needed], dtype=pl.Int64),

@@ -14,7 +14,7 @@ from tidegate.algebra.windows import is_temporal
 from tidegate.physical.flow import Bound, Rows
 from tidegate.physical.identity import Identity, identity_of
 from tidegate.physical.lowering import Feed, Lowering, rows_of_scan
-from tidegate.physical.plan import Birth, Input, Key, OperatorRows, Plan, SourceRows
+from tidegate.physical.plan import Birth, Input, Key, OperatorRows, Plan, Shared, SourceRows
 from tidegate.physical.regions import Leaf, Placed, Regions
 from tidegate.scalars.expressions import references, substitute
 
@@ -22,11 +22,13 @@ HOMES = 16
 """Among so many places the operators without a key are spread."""
 
 
-def assemble(name: str, root: Placed, regions: Regions, functions: Mapping[str, Any], birth: Birth) -> Plan:
-    """The plan of a query whose operators have been placed."""
+def assemble(
+    name: str, root: Placed, regions: Regions, functions: Mapping[str, Any], birth: Birth, shared: Shared
+) -> Plan:
+    """The plan of a query whose operators have been placed; what it shares with others was born with them."""
     home = regions.home(root)
     assert home is not None
-    work = _Assembly(regions, functions, birth)
+    work = _Assembly(regions, functions, birth, shared)
     order = regions.in_order([home])
     for region in order:
         work.lower(region, [root] if region == home else [], order)
@@ -41,6 +43,7 @@ class _Assembly:
     regions: Regions
     functions: Mapping[str, Any]
     birth: Birth
+    shared: Shared
     inputs: dict[Identity, Input] = field(default_factory=dict)
     outputs: dict[Placed, Identity] = field(default_factory=dict)
     """What others read, or what answers the query -> the operator that gives it."""
@@ -107,13 +110,13 @@ class _Assembly:
         if key and isinstance(origin, SourceRows):
             key = tuple(composed(e, origin.expressions) for e in key)
         home = self._home(region) if key == () and not leaf.broadcast else 0
-        wave = self.waves[region] if self.birth.by_wave else 0
-        began = (self.birth, wave)
-        id_ = identity_of(
-            "input", _content(origin), leaf.schema, own, leaf.broadcast, leaf.raw, ordered, home, began
+        content = identity_of(
+            "input", _content(origin), leaf.schema, own, leaf.broadcast, leaf.raw, ordered, home
         )
+        birth = self.shared.get(content, self.birth)
+        id_ = identity_of("born", content, birth, self.waves[region] if birth.by_wave else 0)
         return Input(
-            id_, origin, leaf.schema, key, own, leaf.broadcast, leaf.raw, ordered, home, self.birth, rows
+            id_, content, origin, leaf.schema, key, own, leaf.broadcast, leaf.raw, ordered, home, birth, rows
         )
 
     def _origin(self, leaf: Leaf) -> tuple[SourceRows | OperatorRows, Rows]:

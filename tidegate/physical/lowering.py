@@ -8,7 +8,7 @@ before `upto`. It may stand for a whole plan or for a part of one, whose leaves 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -45,6 +45,7 @@ from tidegate.kernels.sequences import (
     SessionKernel,
     TimeSequenceKernel,
 )
+from tidegate.kernels.standing import PASSING, standing
 from tidegate.kernels.streams import ChangesKernel, SingleRowKernel
 from tidegate.kernels.sweep import SweepKernel
 from tidegate.kernels.windows import RowWindowKernel, TimeEveryRowsKernel
@@ -108,10 +109,42 @@ class Program:
         """The states before any row; operators without state are left out."""
         return {o.id: o.kernel.initial() for o in self.operators if o.kernel.layout}
 
+    def standing(self, states: States, wanted: Iterable[Identity], since: int) -> dict[Identity, Frame]:
+        """What some operators and leaves show when the epoch begins at `since`, as rows from then on (see `kernels.standing`)."""
+        by_id = {o.id: o for o in self.operators}
+        found = {leaf.id: empty_chunk(leaf.schema) for leaf in self.leaves}
+
+        def shown(id_: Identity) -> Frame:
+            if id_ not in found:
+                operator = by_id[id_]
+                passes = isinstance(operator.kernel, PASSING)
+                inputs = [shown(i) for i in operator.inputs] if passes else []
+                found[id_] = standing(operator.kernel, states.get(id_, {}), inputs, since - 1)
+            return found[id_]
+
+        lasting = pl.col("te") > since
+        return {
+            id_: shown(id_).filter(lasting).with_columns(ts=pl.lit(since, dtype=pl.Int64)) for id_ in wanted
+        }
+
+    def read_by(self, beginners: Container[Identity]) -> set[Identity]:
+        """What running operators and leaves some that begin read."""
+        mine = [o for o in self.operators if o.id in beginners]
+        return {i for o in mine for i in o.inputs if i not in beginners}
+
     def step_all(
-        self, states: States, chunks: Mapping[str, Frame], upto: int
+        self,
+        states: States,
+        chunks: Mapping[str, Frame],
+        upto: int,
+        beginners: Container[Identity] = (),
+        shown: Mapping[Identity, Frame] | None = None,
     ) -> tuple[dict[str, State], tuple[Frame, ...]]:
-        """One epoch: new states and the chunk of each output. A leaf that is not fed has no rows."""
+        """One epoch: new states and the chunk of each output. A leaf that is not fed has no rows.
+
+        Operators that begin get what the running ones that they read have `shown` before (see `standing`).
+        """
+        shown = shown or {}
         results: dict[str, Frame] = {}
         after: dict[str, State] = {}
         uses = self._uses()
@@ -123,7 +156,10 @@ class Program:
                 chunk = chunk.with_columns(seq=pl.lit(0, dtype=pl.Int64)) if leaf.seq else chunk
             results[leaf.id] = scanned(chunk, schema, leaf.seq)
         for operator in self.operators:
-            chunks_in = [results[i] for i in operator.inputs]
+            begins = operator.id in beginners
+            chunks_in = [
+                joined_to(shown.get(i), results[i]) if begins else results[i] for i in operator.inputs
+            ]
             try:
                 state, out = operator.kernel.step(states.get(operator.id, {}), chunks_in, upto)
             except Diagnostic as problem:
@@ -148,6 +184,13 @@ class Program:
         """`step_all` of a program with one output."""
         after, (out,) = self.step_all(states, chunks, upto)
         return after, out
+
+
+def joined_to(before: Frame | None, rows: Frame) -> Frame:
+    """What was shown before, if anything was, and what came."""
+    if before is None or before.is_empty():
+        return rows
+    return pl.concat([before, rows.select(before.columns)])
 
 
 def call_spans(kernel: Kernel, name: str) -> Iterator[tuple[int, int] | None]:

@@ -65,6 +65,10 @@ class Birth:
     by_wave: bool = False
 
 
+Shared = Mapping[Identity, Birth]
+"""Content of inputs that a query shares with others -> when those began."""
+
+
 @dataclass(frozen=True)
 class Input:
     """Rows that arrive through an exchange: where they come from, and which partition they go to.
@@ -74,6 +78,8 @@ class Input:
     """
 
     id: Identity
+    content: Identity
+    """What it brings, whenever it began."""
     origin: SourceRows | OperatorRows
     schema: Schema
     key: Key | None

@@ -45,7 +45,7 @@ from tidegate.algebra.windows import is_temporal
 from tidegate.errors import Diagnostic, internal, unsupported
 from tidegate.kernels.join import split_predicate
 from tidegate.physical.assembly import assemble, composed
-from tidegate.physical.plan import Birth, Plan, SourceRows
+from tidegate.physical.plan import Birth, Plan, Shared, SourceRows
 from tidegate.physical.regions import Columns, Leaf, MappedBySpark, Placed, Regions
 from tidegate.physical.spark_columns import calls_user, computed_by_spark
 from tidegate.scalars.expressions import index_of, ref, span_of
@@ -62,11 +62,13 @@ KeyPairs = Sequence[tuple[exp.Expression, exp.Expression]]
 """Expressions over the left and over the right input whose equal values must meet."""
 
 
-def plan_query(name: str, root: Node, functions: Mapping[str, Any], birth: Birth) -> Plan:
-    """The physical plan of one query, whose operators begin after an epoch."""
+def plan_query(
+    name: str, root: Node, functions: Mapping[str, Any], birth: Birth, shared: Shared | None = None
+) -> Plan:
+    """The physical plan of one query, whose operators begin after an epoch, or (`shared`) with inputs that run already."""
     planner = _Planner(functions)
     placed = planner.rooted(planner.place(root))
-    return assemble(name, placed, planner.regions, functions, birth)
+    return assemble(name, placed, planner.regions, functions, birth, shared or {})
 
 
 class _Planner:

@@ -21,11 +21,12 @@ from tidegate.errors import Diagnostic, internal
 from tidegate.language.catalog import StreamDefinition
 from tidegate.physical.printing import describe
 from tidegate.physical.spark_columns import outsource
-from tidegate.runtime.graph import Joining, LiveGraph
+from tidegate.runtime.graph import LiveGraph
 from tidegate.runtime.jobs import Progress, physical, planned, source_names
 from tidegate.runtime.ledger import Ledger
 from tidegate.runtime.live import LiveRun
 from tidegate.runtime.places import Epochs
+from tidegate.runtime.queries import Joining
 from tidegate.runtime.recorded import Recording
 from tidegate.runtime.results import Result
 from tidegate.spark.typing import ask_spark

@@ -5,7 +5,8 @@ slack holds back is answered by the epoch that reads it. Rows at or after W1 wai
 promised not to come and go to the quarantine. W1 must be known before kernels work: few rows are gathered in the driver, which then knows
 them, and works there; of many rows Spark first tells the newest, and then runs the epoch (`runtime.places`).
 
-A query that is added later starts at the watermark of that moment: what was valid before is not seen by it.
+A query that is added later begins at the watermark of that moment with what the operators show that it shares with others (`physical.joining`); of
+streams that it reads by itself it sees the rows that come.
 """
 
 from __future__ import annotations
@@ -14,37 +15,37 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.algebra.failures import user_calls
-from tidegate.algebra.modify import Sync
 from tidegate.algebra.operators import Node
-from tidegate.algebra.properties import properties
 from tidegate.connectors.sinks import Sink, refuse_taken
 from tidegate.connectors.sources import read_recorded
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.exchange.messages import Message, Refused, WaveReport
 from tidegate.language.catalog import StreamDefinition
+from tidegate.physical.joining import Company, beginners, plan_joining, shares
 from tidegate.physical.plan import Birth, Plan, disputed, united
 from tidegate.physical.planning import plan_query
 from tidegate.physical.printing import describe
 from tidegate.physical.spark_columns import outsource
 from tidegate.runtime.batches import Batch, combine
+from tidegate.runtime.beginnings import beginning
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.deliveries import Deliveries
 from tidegate.runtime.figures import Figures, Pace
 from tidegate.runtime.gathering import Gathering
 from tidegate.runtime.inboxes import Taken
-from tidegate.runtime.jobs import Job, Physical, physical, plan_beside, source_names
+from tidegate.runtime.jobs import Job, Physical, physical, source_names
 from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest, SourceProgress, after
 from tidegate.runtime.merging import FILES, merged
 from tidegate.runtime.places import Epochs, Place, Places
 from tidegate.runtime.promises import Promises
+from tidegate.runtime.queries import Joining, Query
 from tidegate.runtime.refusals import stop_at_refused
 from tidegate.runtime.repartition import repartition
 from tidegate.runtime.results import Result
@@ -53,42 +54,9 @@ from tidegate.spark.context import cores
 from tidegate.spark.typing import ask_spark
 from tidegate.storage import Storage
 from tidegate.time import MAX, MIN, add, ticks_of, widened
-from tidegate.types import TIMESTAMP, Schema, Type
+from tidegate.types import TIMESTAMP, Type
 from tidegate.worker.quarantine import quarantined
-
-
-@dataclass(frozen=True)
-class Query:
-    """A query of the graph; `since` is the instant from which its answer holds."""
-
-    name: str
-    plan: Node
-    physical: Plan
-    known: KnownQuery
-    sinks: tuple[Sink, ...] = ()
-    key: tuple[int, ...] | None = None
-    """Of a STREAMED query, the columns that tell its rows apart."""
-
-    @property
-    def since(self) -> int:
-        return self.known.since
-
-    @property
-    def schema(self) -> Schema:
-        return self.plan.schema
-
-    @cached_property
-    def sources(self) -> frozenset[str]:
-        """The streams and tables that it reads."""
-        return frozenset(source_names({self.name: self.plan}))
-
-    @cached_property
-    def synchronized(self) -> bool:
-        return any(isinstance(node, Sync) for node in self.plan.walk())
-
-    @cached_property
-    def instants(self) -> bool:
-        return properties(self.plan).chronon
+from tidegate.worker.tasks import Beginning
 
 
 @dataclass(frozen=True)
@@ -100,18 +68,6 @@ class _Done:
     sources: Mapping[str, SourceProgress]
     rows: int
     messages: list[Message]
-
-
-@dataclass(frozen=True)
-class Joining:
-    """What a query brings along when it joins a graph."""
-
-    definitions: Mapping[str, StreamDefinition] = field(default_factory=dict)
-    functions: Mapping[str, Any] = field(default_factory=dict)
-    data: Mapping[str, Any] = field(default_factory=dict)
-    """Rows of tables, and first rows of `memory` streams."""
-    key: tuple[int, ...] | None = None
-    """See `Query`."""
 
 
 class LiveGraph:
@@ -147,6 +103,8 @@ class LiveGraph:
         self._queries: dict[str, Query] = {}
         self._released: frozenset[str] = frozenset()
         """Queries that the storage knows and that are to end with the next epoch."""
+        self._left: list[Query] = []
+        """Queries of the last epoch that have left since."""
         self._ended: dict[str, int] = {}
         """How far time had passed when a query left, by its owner's mark: its answer is not known any further."""
         self.files_limit = FILES
@@ -170,7 +128,7 @@ class LiveGraph:
         with self.lock:
             if self.ledger.released:
                 self.ledger = Ledger.held(self.storage)
-                self._deliveries, self._physical, self._places = Deliveries(), None, None
+                self._deliveries, self._physical, self._places, self._left = Deliveries(), None, None, []
                 self._publish()
 
     def release(self) -> None:
@@ -200,11 +158,9 @@ class LiveGraph:
             plan = outsource(plan, functions, ask_spark(lambda: self.spark))
             known = self.ledger.latest.queries.get(name)
             if known is None:
-                mine = plan_beside(self._together, name, plan, functions, Birth(self.ledger.latest.epoch))
-                (birth,) = {i.birth for i in mine.inputs.values()}
-                known = KnownQuery(birth, self._complete_from(plan), mine.answers[name], uuid.uuid4().hex)
+                mine, known = self._joined(name, plan, functions)
             else:
-                mine = plan_query(name, plan, functions, known.birth)
+                mine = plan_query(name, plan, functions, known.birth, known.shared)
             if mine.answers[name] != known.answer:
                 raise Diagnostic(
                     "QUERY_CHANGED",
@@ -249,12 +205,27 @@ class LiveGraph:
                 )
         return {**self.definitions, **joining.definitions}, {**self.functions, **joining.functions}
 
-    def _complete_from(self, plan: Node) -> int:
-        """A new query sees the rows that come from now on: those at or before the newest one seen may be missing."""
-        before = self.ledger.latest
-        seen = [before.sources[s].newest for s in source_names({"": plan}) if s in before.sources]
-        after = (add(newest // self.width * self.width, self.width) for newest in seen if newest != MIN)
-        return max([before.upto, *after])
+    def _joined(self, name: str, plan: Node, functions: Mapping[str, Any]) -> tuple[Plan, KnownQuery]:
+        """The physical plan of a new query beside those that run, and what the graph is to remember of it."""
+        before, running = self.ledger.latest, self._running()
+        company = Company(self._together, running, lambda id_: bool(self.ledger.parts(id_)))
+        mine = plan_joining(company, name, plan, functions, Birth(before.epoch))
+        own = {i.birth for i in mine.inputs.values() if i.birth.epoch == before.epoch}
+        birth = next(iter(own), Birth(before.epoch))
+        others = [(q.physical, q.known) for q in self._settled()]
+        since, complete = beginning(plan, mine, birth, before, others, self.width)
+        return mine, KnownQuery(
+            birth, since, mine.answers[name], uuid.uuid4().hex, shares(mine, birth), complete
+        )
+
+    def _settled(self) -> list[Query]:
+        """The queries of the last epoch, those among them that have left since included: their operators' states are there."""
+        known = self.ledger.latest.queries
+        return [*self._left, *(q for q in self._queries.values() if known.get(q.name) == q.known)]
+
+    def _running(self) -> Plan:
+        """What they compute, with the columns that they bring."""
+        return united((q.physical for q in self._settled()), self.ledger.latest.columns)
 
     def drop(self, name: str) -> None:
         """End a query after the current epoch, also one that was not added again; its results stay readable."""
@@ -268,7 +239,10 @@ class LiveGraph:
         """Take back that a query was added; what the storage knows of it stays."""
         with self.lock:
             if name in self._queries:
-                self._ended[self._queries[name].known.owner] = self.ledger.latest.upto
+                query = self._queries[name]
+                self._ended[query.known.owner] = self.ledger.latest.upto
+                if query.known == self.ledger.latest.queries.get(name):
+                    self._left = [*self._left, query]
             self._queries = {n: q for n, q in self._queries.items() if n != name}
             self._together = united(q.physical for q in self._queries.values())
             self._physical = None
@@ -437,7 +411,7 @@ class LiveGraph:
                 taken=before.taken if taken is None else {n: t.names for n, t in taken.items()},
             )
             self.ledger.commit(manifest)
-            self._aside = []
+            self._aside, self._left = [], []
             self._places = self._ready().places
             self._pace.tasks = messages
             synchronized = {q.name: q.plan for q in self._queries.values() if q.synchronized}
@@ -488,6 +462,7 @@ class LiveGraph:
             before.upto,
             before.logs,
             renew=self._renews(before),
+            beginning=self._beginning(before),
         )
         streams = {n: self.definitions[n] for n in self.streams()}
         gathering = Gathering(job, streams, self.epochs, self.wall())
@@ -507,6 +482,17 @@ class LiveGraph:
         stop_at_refused(self.spark, self.definitions, messages)
         return _Done(came.place, upto, sources, came.count, messages)
 
+    def _beginning(self, before: Manifest) -> Beginning:
+        """What begins with this epoch beside what runs, and so has to be told what that shows."""
+        if before.queries.keys() == self._queries.keys():
+            return Beginning()
+        running, together = self._running(), self._ready().plan
+        answers = set(together.answers.values()) - set(running.answers.values())
+        return Beginning(
+            beginners(running, together),
+            frozenset(answers.intersection([*running.inputs, *running.operators])),
+        )
+
     def _tables(self, job: Job, before: Manifest) -> list[DataFrame]:
         """Tables, and the one row without columns: read once, in the first epoch of a query."""
         fresh = {q.known.birth for q in self._queries.values() if q.name not in before.queries}
@@ -523,11 +509,11 @@ class LiveGraph:
         return [*frames, job.one_row(single)] if single else frames
 
     def _renews(self, before: Manifest) -> bool:
-        """Whether somebody who keeps state has left its wave: then logs begin anew, without what nobody runs any more."""
-        ready = self._ready()
+        """Whether somebody who keeps state has left its wave, or begins anew: then logs do, without what nobody runs any more."""
+        ready, begin = self._ready(), self._beginning(before).readers
         if self._places is None:
-            return bool(before.logs) and before.layout != ready.layout
-        return any(ready.places.get(id_) != wave for id_, wave in self._places.items())
+            return bool(before.logs) and (before.layout != ready.layout or bool(begin))
+        return any(ready.places.get(id_) != wave or id_ in begin for id_, wave in self._places.items())
 
     def _given(self, name: str) -> StreamDefinition:
         if name not in self.definitions:

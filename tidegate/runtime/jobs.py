@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any
 
@@ -40,14 +40,14 @@ from tidegate.exchange.messages import MARK, Failed, Log, Message, decode
 from tidegate.kernels.modify import ModifyKernel
 from tidegate.kernels.rows import Frame
 from tidegate.physical.identity import identity_of
+from tidegate.physical.joining import Company, plan_joining
 from tidegate.physical.plan import Birth, Plan, SourceRows, united
-from tidegate.physical.planning import plan_query
 from tidegate.runtime.faults import reach
 from tidegate.spark.context import on_one_machine
 from tidegate.storage import BLOCKS, Storage
 from tidegate.time import MAX
 from tidegate.worker.columnar import Reading
-from tidegate.worker.tasks import Epoch, PackedPlan, ReadTask, WaveTask, WorkerPlan, pack, run_wave
+from tidegate.worker.tasks import Beginning, Epoch, PackedPlan, ReadTask, WaveTask, WorkerPlan, pack, run_wave
 
 MESSAGES = "meta STRING"
 
@@ -111,16 +111,8 @@ def planned(roots: Mapping[str, Node], functions: Mapping[str, Any], birth: Birt
     """The plan of some queries that begin together."""
     found = Plan()
     for name, root in roots.items():
-        found = united([found, plan_beside(found, name, root, functions, birth or Birth())])
+        found = united([found, plan_joining(Company(found), name, root, functions, birth or Birth())])
     return found
-
-
-def plan_beside(others: Plan, name: str, root: Node, functions: Mapping[str, Any], birth: Birth) -> Plan:
-    """The plan of a query that runs beside others: it shares what they have, unless operators would wait for themselves."""
-    plan = plan_query(name, root, functions, birth)
-    if united([others, plan]).is_circular:
-        return plan_query(name, root, functions, replace(birth, by_wave=True))
-    return plan
 
 
 def _reporters(plan: Plan) -> dict[str, str]:
@@ -150,6 +142,7 @@ class Job:
     logs: Mapping[str, Log]
     hold: bool = True
     renew: bool = False
+    beginning: Beginning = field(default_factory=Beginning)
 
     def enter(self, frame: DataFrame, feeds: Sequence[Feed], late: int | None = None) -> DataFrame:
         return enter(frame, feeds, self.physical.boundaries[0], self.partitions, late, self.number)
@@ -259,6 +252,7 @@ class Job:
             self.partitions,
             self._files(),
             self.renew,
+            self.beginning,
         )
 
     def _files(self) -> Storage | None:

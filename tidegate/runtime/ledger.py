@@ -58,6 +58,10 @@ class KnownQuery:
     """The identity of the operator that answers it."""
     owner: str = ""
     """Who writes to its sinks: no other query has had this name, in any state."""
+    shared: Mapping[str, Birth] = field(default_factory=dict)
+    """The inputs that ran already when it began, and since when."""
+    complete: int | None = MIN
+    """The instant from which nothing is missing in its answer; None: not known."""
 
 
 @dataclass(frozen=True)

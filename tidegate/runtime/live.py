@@ -24,11 +24,12 @@ from tidegate.language.statements import check_call
 from tidegate.redaction import masked
 from tidegate.runtime.drives import DirectDrive, Drive, StructuredDrive, live_session
 from tidegate.runtime.file_gate import FileGate, gate_of
-from tidegate.runtime.graph import Joining, LiveGraph, Query
+from tidegate.runtime.graph import LiveGraph
 from tidegate.runtime.inboxes import Inbox
 from tidegate.runtime.jobs import BrokenFileError, source_names
 from tidegate.runtime.ledger import SourceProgress
 from tidegate.runtime.polling import Polled
+from tidegate.runtime.queries import Joining, Query
 from tidegate.runtime.refusals import report
 from tidegate.runtime.results import Result
 from tidegate.storage import name_in_path

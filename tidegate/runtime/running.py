@@ -16,24 +16,23 @@ from pyspark.sql import DataFrame
 
 from tidegate.algebra import operators as op
 from tidegate.algebra.failures import located
-from tidegate.algebra.properties import properties
 from tidegate.connectors.protocol import OwnedSink
 from tidegate.connectors.sinks import Sink
 from tidegate.errors import Diagnostic, did_you_mean, foreign
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.advice import warn
 from tidegate.runtime.engine import Engine
-from tidegate.runtime.graph import Joining, Query
 from tidegate.runtime.ledger import end_query
 from tidegate.runtime.live import LiveRun
 from tidegate.runtime.places import Epochs
+from tidegate.runtime.queries import Joining, Query
 from tidegate.runtime.refusals import check_used
 from tidegate.runtime.results import Result
 from tidegate.runtime.subscriptions import Subscription
 from tidegate.runtime.summary import IN_BATCHES, INTEGERS, TIMESTAMPS, describe_state
 from tidegate.runtime.tables import Readable
 from tidegate.storage import Storage
-from tidegate.time import BATCHES, MIN, add, ticks_of
+from tidegate.time import BATCHES, MIN, ticks_of
 from tidegate.types import BIGINT, Type
 
 
@@ -301,16 +300,12 @@ class LiveQuery(Readable):
     def complete_from(self) -> int | None:
         """The instant from which the answer is complete; MIN: from the beginning, None: not known.
 
-        A query that joins a running graph sees the rows from then on; windows must fill before nothing is missing. Rows
-        without a bounded validity (ROWS, UNBOUNDED) never stop to depend on what came before.
+        A query that joins a running graph begins with what the operators show that it shares with running queries. Of streams that
+        it reads by itself it sees the rows from then on: windows must fill before nothing is missing, and what has no bounded validity
+        (ROWS, UNBOUNDED, KEY) never stops to depend on what came before.
         """
-        plan, since = self.query.plan, self.query.since
-        if since == MIN:
-            return MIN
-        reaches = [properties(n).bounded for n in plan.walk() if isinstance(n, op.Window)]
-        if any(reach is None for reach in reaches):
-            return None
-        return add(since, max((r for r in reaches if r is not None), default=0)) // self.result.width
+        complete = self.query.known.complete
+        return complete if complete in (None, MIN) else complete // self.result.width
 
     @property
     def is_in_graph(self) -> bool:

@@ -34,7 +34,7 @@ from tidegate.exchange.tagged_rows import (
 )
 from tidegate.kernels.modify import ModifyKernel, anomalies_of
 from tidegate.kernels.rows import Frame, Table
-from tidegate.physical.lowering import Program, call_spans
+from tidegate.physical.lowering import Program, call_spans, joined_to
 from tidegate.physical.plan import OperatorRows, SourceRows
 from tidegate.storage import Storage, level_of
 from tidegate.worker import segments
@@ -78,6 +78,14 @@ class PackedPlan:
 
 
 @dataclass(frozen=True)
+class Beginning:
+    """What begins in an epoch beside what runs: operators and inputs, and running operators that begin to answer."""
+
+    readers: frozenset[str] = frozenset()
+    answers: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class Epoch:
     """One wave's work in one epoch, as sent to its tasks."""
 
@@ -98,6 +106,7 @@ class Epoch:
     """Where large blocks lie between two waves, if all tasks run on one machine."""
     renew: bool = False
     """Operators have changed their wave, or are gone: logs begin anew, with what all old ones hold of those that run."""
+    beginning: Beginning = field(default_factory=Beginning)
 
     def sender(self, partition: int) -> Sender:
         return Sender(partition, self.partitions, self.files)
@@ -256,7 +265,10 @@ def run_wave(
                 origin = lane.input.origin
                 if isinstance(origin, OperatorRows) and origin.operator in work.rows:
                     assert after is not None
-                    yield from emitted(work.rows[origin.operator], lane, after, epoch.sender(partition))
+                    begins = lane.input.id in epoch.beginning.readers
+                    before = work.shown.get(origin.operator) if begins else None
+                    rows_out = joined_to(before, work.rows[origin.operator])
+                    yield from emitted(rows_out, lane, after, epoch.sender(partition))
             for lane in boundary.lanes if after is not None else ():
                 if lane.wave > epoch.wave and lane.number in arrivals:
                     assert after is not None
@@ -273,6 +285,8 @@ class _Work:
     refused: tuple[Refused, ...]
     rows: Mapping[str, Frame]
     """What operators emitted that others read."""
+    shown: Mapping[str, Frame]
+    """What running operators have shown before, for those that begin to read them."""
 
 
 def _work(epoch: Epoch, plan: WorkerPlan, partition: int, chunks: dict[str, Frame], waited: float) -> _Work:
@@ -280,23 +294,40 @@ def _work(epoch: Epoch, plan: WorkerPlan, partition: int, chunks: dict[str, Fram
     program = plan.programs[epoch.wave]
     place = place_name(epoch.wave, partition)
     log = epoch.logs.get(place, Log())
-    states = _restored(epoch, program, partition, log)
+    states = _begun(epoch, program, _restored(epoch, program, partition, log))
     clock.lap("restore")
     waiting: dict[str, Table] = {}
     if epoch.hold:
         waiting, chunks = _hold(dict(states.get(WAITING, {})), chunks, epoch.upto)
-    after, outputs = program.step_all(states, chunks, epoch.upto)
+    begins = epoch.beginning
+    shown = (
+        program.standing(states, _wanted(epoch, plan, program), epoch.since) if begins != Beginning() else {}
+    )
+    after, outputs = program.step_all(states, chunks, epoch.upto, begins.readers, shown)
     clock.lap("step")
     kept = _save(epoch, place, partition, log, {**after, WAITING: waiting}) if epoch.keep_state else None
     clock.lap("save")
     rows = dict(zip(program.outputs, outputs, strict=True))
-    answers = {id_: chunk for id_, chunk in rows.items() if id_ in plan.answers}
+    answers = {
+        id_: joined_to(shown.get(id_) if id_ in begins.answers else None, chunk)
+        for id_, chunk in rows.items()
+        if id_ in plan.answers
+    }
     results = write_results(epoch.storage, f"{epoch.number:08d}-{partition}", answers)
     clock.lap("results")
     came = sum(c.height for c in chunks.values())
     newest = _newest(plan.lanes, chunks)
     report = WaveReport(place, kept, results, came, newest, clock.seconds)
-    return _Work(report, tuple(_anomalies(plan, program, after)), rows)
+    return _Work(report, tuple(_anomalies(plan, program, after)), rows, shown)
+
+
+def _wanted(epoch: Epoch, plan: WorkerPlan, program: Program) -> set[str]:
+    """What has to be told of what was shown before the epoch: to operators, later waves and answers that begin."""
+    readers = epoch.beginning.readers
+    inputs = (lane.input for lane in plan.lanes if lane.input.id in readers)
+    origins = (i.origin.operator for i in inputs if isinstance(i.origin, OperatorRows))
+    told = {*origins, *epoch.beginning.answers}.difference(readers)
+    return program.read_by(readers) | told.intersection(program.outputs)
 
 
 @dataclass
@@ -317,6 +348,16 @@ def _restored(epoch: Epoch, program: Program, partition: int, log: Log) -> State
         place = place_name(epoch.wave, partition)
         return segments.recall(epoch.storage, place, program, log.segments, epoch.since)
     return segments.restored(epoch.storage, program, segments_in(epoch.logs, partition), epoch.since)
+
+
+def _begun(epoch: Epoch, program: Program, states: States) -> States:
+    """The states without what is left of operators and inputs that begin anew under an identity that was there before."""
+    readers = epoch.beginning.readers
+    if not readers:
+        return states
+    fresh = {id_: state for id_, state in program.initial().items() if id_ in readers}
+    waiting = {id_: t for id_, t in states.get(WAITING, {}).items() if id_ not in readers}
+    return {**states, **fresh, WAITING: waiting}
 
 
 def _anomalies(plan: WorkerPlan, program: Program, after: Mapping[str, Any]) -> Iterator[Refused]:

@@ -1,0 +1,160 @@
+"""Plays queries that come and go in a running graph through its waves and partitions, as the runtime does, without a JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from tests.fuzz.partition_runs import EARLY, Partitioned
+from tests.fuzz.players import frames
+from tidegate.algebra import operators as op
+from tidegate.kernels.rows import Frame, from_rows, to_rows
+from tidegate.physical.joining import Company, beginners, plan_joining, shares
+from tidegate.physical.lowering import Program, joined_to
+from tidegate.physical.plan import Birth, Input, OperatorRows, Plan, SourceRows, disputed, united
+from tidegate.physical.planning import plan_query
+from tidegate.reference.snapshots import PhysicalRow, Source
+from tidegate.runtime.beginnings import beginning
+from tidegate.runtime.ledger import KnownQuery, Manifest, SourceProgress
+from tidegate.time import MAX, MIN
+from tidegate.worker.segments import WAITING, settled
+from tidegate.worker.tasks import _hold
+
+
+@dataclass(frozen=True)
+class Member:
+    """A query of the graph."""
+
+    root: op.Node
+    physical: Plan
+    known: KnownQuery
+
+
+class GraphRun(Partitioned):
+    """A graph of queries over some sources."""
+
+    def __init__(
+        self,
+        sources: Mapping[str, Source],
+        partitions: int,
+        functions: Mapping[str, Any],
+        unit: int,
+        width: int,
+    ) -> None:
+        self.sources, self.partitions, self.functions = sources, partitions, functions
+        self.instant, self.width = unit * width, width
+        self.since, self.seen, self.number = MIN, MIN, 0
+        self.members: dict[str, Member] = {}
+        self.settled: dict[str, Member] = {}
+        self.columns: Mapping[str, tuple[int, ...]] = {}
+        self.rows: dict[str, list[PhysicalRow]] = {}
+        """What operators have answered, by operator."""
+        self.newest: dict[str, int] = {}
+        self.states, self.programs = {}, {}
+
+    @property
+    def running(self) -> Plan:
+        return united((m.physical for m in self.settled.values()), self.columns)
+
+    def add(self, name: str, root: op.Node) -> Member:
+        birth = Birth(self.number)
+        together = united(m.physical for m in self.members.values())
+        company = Company(together, self.running, lambda id_: id_ in self.rows)
+        mine = plan_joining(company, name, root, self.functions, birth)
+        birth = next((i.birth for i in mine.inputs.values() if i.birth.epoch == self.number), birth)
+        progress = {n: SourceProgress(newest=t) for n, t in self.newest.items()}
+        before = Manifest(self.number, self.since, sources=progress)
+        others = [(m.physical, m.known) for m in self.settled.values()]
+        since, complete = beginning(root, mine, birth, before, others, self.width)
+        known = KnownQuery(birth, since, mine.answers[name], name, shares(mine, birth), complete)
+        # What a restart plans is what runs.
+        again = plan_query(name, root, self.functions, known.birth, known.shared)
+        assert again.answers == mine.answers
+        assert again.operators.keys() == mine.operators.keys()
+        self.members[name] = Member(root, mine, known)
+        return self.members[name]
+
+    def drop(self, name: str) -> None:
+        del self.members[name]
+
+    def answer(self, member: Member) -> list[PhysicalRow]:
+        return self.rows.get(member.known.answer, [])
+
+    def graph_epoch(self, upto: int) -> None:
+        whole = united((m.physical for m in self.members.values()), self.columns)
+        running = self.running
+        self.beginners = beginners(running, whole)
+        ran = {*running.inputs, *running.operators}
+        self.fresh_answers = {
+            a for a in whole.answers.values() if a in ran and a not in running.answers.values()
+        }
+        self.change(whole)
+        limit = MAX if upto == MAX else upto + EARLY * self.instant
+        come: dict[str, Frame] = {}
+        for member in self.members.values():
+            for leaf, rows in frames(member.root, self.sources).items():
+                come[leaf] = rows.filter((pl.col("ts") >= self.seen) & (pl.col("ts") < limit))
+        self.tables = {
+            leaf: rows
+            for m in self.members.values()
+            for leaf, rows in frames(m.root, self.sources).items()
+            if rows.height and (rows["ts"] == MIN).all()
+        }
+        outputs: dict[str, list[Frame]] = {}
+        self.shown: dict[str, list[Frame]] = {}
+        for w, program in self.programs.items():
+            fed = {entry.id: self._exchanged(entry, come, outputs) for entry in self.inputs(w)}
+            for p in range(self.partitions):
+                chunks = {name: parts[p] for name, parts in fed.items()}
+                for id_, chunk in self._step(w, program, p, chunks, upto).items():
+                    outputs.setdefault(id_, []).append(chunk)
+        for leaf, rows in come.items():
+            name = leaf.removesuffix(" by arrival")
+            if rows.height and leaf not in self.tables:
+                self.newest[name] = max(self.newest.get(name, MIN), rows["ts"].max())  # type: ignore[type-var]
+        self.columns = disputed((m.physical for m in self.members.values()), whole)
+        self.since, self.seen, self.number = upto, limit, self.number + 1
+        self.settled = dict(self.members)
+
+    def _step(
+        self, w: int, program: Program, p: int, chunks: dict[str, Frame], upto: int
+    ) -> dict[str, Frame]:
+        state = self.states[w][p]
+        waiting, due = _hold(dict(state[WAITING]), chunks, upto)
+        origins = {
+            i.origin.operator
+            for i in self.physical.plan.inputs.values()
+            if i.id in self.beginners and isinstance(i.origin, OperatorRows)
+        }
+        told = ({*origins, *self.fresh_answers} - self.beginners) & {*program.outputs}
+        shown = program.standing(state, program.read_by(self.beginners) | told, self.since)
+        after, out = program.step_all(state, due, upto, self.beginners, shown)
+        self.states[w][p] = settled({**after, WAITING: waiting})
+        found = dict(zip(program.outputs, out, strict=True))
+        for id_ in origins & found.keys():
+            self.shown.setdefault(id_, []).append(joined_to(shown.get(id_), found[id_]))
+        schemas = {m.known.answer: m.root.schema for m in self.members.values()}
+        for answer in schemas.keys() & found.keys():
+            chunk = joined_to(shown.get(answer) if answer in self.fresh_answers else None, found[answer])
+            assert chunk.filter((pl.col("ts") < self.since) | (pl.col("ts") >= upto)).is_empty()
+            rows = zip(to_rows(chunk, schemas[answer]), chunk.select("ts", "te", "n").rows(), strict=True)
+            self.rows.setdefault(answer, []).extend((e, *v) for e, v in rows)
+        return found
+
+    def _rows(self, entry: Input, come: Mapping[str, Frame], outputs: Mapping[str, list[Frame]]) -> Frame:
+        origin = entry.origin
+        begins = entry.id in self.beginners or self.number == 0
+        if isinstance(origin, OperatorRows) and begins and origin.operator in self.shown:
+            return super()._rows(entry, come, {**outputs, origin.operator: self.shown[origin.operator]})
+        if isinstance(origin, SourceRows) and origin.scan is None:
+            once = from_rows([()], (), [(self.since, MAX, 1)])
+            return once if begins else once.clear()
+        if isinstance(origin, SourceRows) and origin.scan is not None:
+            leaf = origin.scan.leaf
+            if leaf in self.tables:
+                rows = self.tables[leaf].with_columns(ts=pl.lit(self.since, dtype=pl.Int64))
+                return super()._rows(entry, {**come, leaf: rows if begins else rows.clear()}, outputs)
+        return super()._rows(entry, come, outputs)

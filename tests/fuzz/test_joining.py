@@ -1,0 +1,114 @@
+"""A query that joins a running graph begins with the relation as it stands: from its `complete_from` on it answers as the reference does."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from tests.fuzz.graph_runs import GraphRun, Member
+from tests.fuzz.players import answerable, canonical, described
+from tests.fuzz.queries import Case, Generator
+from tests.fuzz.test_partitions import QUERIES, VIEWS, dense
+from tidegate.errors import Diagnostic
+from tidegate.reference.snapshots import snapshot
+from tidegate.time import MAX, MIN
+
+CASES = int(os.environ.get("TIDEGATE_FUZZ_CASES", "48"))
+FIRST = int(os.environ.get("TIDEGATE_FUZZ_SEED", "700000"))
+
+OVER = (
+    "SELECT COUNT(*) AS n FROM ({}) z",
+    "SELECT DISTINCT * FROM ({}) z",
+    "SELECT * FROM ({}) z",
+    "SELECT * FROM ({}) z EXCEPT SELECT * FROM ({}) y WHERE FALSE",
+)
+"""What others ask of a query's answer."""
+
+
+def family(case: Case, dice: random.Random) -> dict[str, Case]:
+    """A query and some that ask about its answer, or that ask the same."""
+    texts = {f"over {i}": o.format(*[case.text] * o.count("{}")) for i, o in enumerate(OVER)}
+    found = {"first": case, "same": case}
+    found |= {name: replace(case, text=text) for name, text in texts.items()}
+    names = [n for n in found if n != "first"]
+    dice.shuffle(names)
+    return {n: found[n] for n in ["first", *names]}
+
+
+def different(case: Case, member: Member, answer: list, upto: int) -> str | None:
+    """The first change point from which nothing is to be missing at which an answer is not the reference's."""
+    complete = member.known.complete
+    if complete is None:
+        return None
+    low = max(complete, member.known.since)
+    points = {
+        *case.reference.change_points(case.plan),
+        *(p for _, ts, te, _ in answer for p in (ts, te)),
+        low,
+    }
+    for t in sorted(p for p in points if low <= p < upto and p != MIN):
+        ours = canonical(snapshot(answer, t).elements())
+        theirs = canonical(case.reference.snapshot(case.plan, t).elements())
+        if ours != theirs:
+            return f"at {t} (complete from {complete}): kernels {ours}, reference {theirs}"
+    return None
+
+
+def check(cases: Mapping[str, Case], dice: random.Random, partitions: int) -> str | None:
+    """Queries come one after the other, some go and come again; every one is compared at the end and when it goes."""
+    first = next(iter(cases.values()))
+    run = GraphRun(
+        first.streams.sources(first.width), partitions, {**first.catalog.functions, **first.catalog.aggregates},
+        first.streams.unit, first.width,
+    )  # fmt: skip
+    ends = [t * run.instant for t in sorted(dice.sample(range(-2, 22), 7))]
+    waiting, said = list(cases), []
+    for i, upto in enumerate([*ends, MAX]):
+        if len(run.members) > 1 and dice.random() < 0.4:
+            name = dice.choice(list(run.members))
+            member = run.members[name]
+            found = different(cases[name], member, run.answer(member), run.since)
+            if found is not None:
+                return f"{name} of {said}, epochs {ends}, {partitions} partitions: {found}"
+            run.drop(name)
+            waiting.insert(dice.randrange(len(waiting) + 1), name)
+            said.append(f"without {name} from {run.since}")
+        if waiting and (i == 0 or dice.random() < 0.7):
+            name = waiting.pop(0)
+            run.add(name, cases[name].optimized)
+            said.append(f"{name} from {run.since}")
+        run.graph_epoch(upto)
+    for name, member in run.members.items():
+        found = different(cases[name], member, run.answer(member), MAX)
+        if found is not None:
+            return f"{name} of {said}, epochs {ends}, {partitions} partitions: {found}"
+    return None
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_queries_come_and_go(query: str) -> None:
+    for seed in range(4):
+        case = Case(seed, dense(seed), QUERIES[query], views=VIEWS)
+        dice = random.Random(seed)
+        found = check(family(case, dice), dice, 1 + seed % 3)
+        assert found is None, f"seed {seed}, {found}\n{described(case)}"
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_generated_queries_come_and_go(block: int) -> None:
+    size = CASES // 4
+    for seed in range(FIRST + block * size, FIRST + (block + 1) * size):
+        case, dice = Generator(seed).case(slack=0), random.Random(seed)
+        if not answerable(case):
+            continue
+        try:
+            cases = family(case, dice)
+            cases = {n: c for n, c in cases.items() if c.optimized}
+        except Diagnostic:
+            continue
+        found = check(cases, dice, 1 + seed % 3)
+        assert found is None, f"seed {seed}, {found}\n{described(case)}"

@@ -1,0 +1,83 @@
+"""From when on the answer of a query that joins a running graph holds, and from when on nothing is missing in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tidegate.algebra.modify import Modify
+from tidegate.algebra.operators import Node, Scan, Window
+from tidegate.algebra.properties import properties
+from tidegate.physical.identity import Identity
+from tidegate.physical.plan import Birth, OperatorRows, Plan, SourceRows
+from tidegate.runtime.ledger import KnownQuery, Manifest
+from tidegate.time import MIN, add
+
+Others = Sequence[tuple[Plan, KnownQuery]]
+"""The queries that have run."""
+
+
+def beginning(
+    root: Node, mine: Plan, birth: Birth, before: Manifest, others: Others, width: int
+) -> tuple[int, int | None]:
+    """The first instant of a new query's answer, and that from which nothing is missing (None: not known).
+
+    It begins with what the operators that it shares show, so only they say what is missing in that. Of a stream that it reads by itself, rows at
+    or before the newest one that the graph has seen may be missing; windows must fill, and a relation (KEY, VALID) never does.
+    """
+    (answer,) = mine.answers.values()
+    for _, known in others:
+        if known.answer == answer:
+            return known.since, known.complete
+    own = _read_anew(mine, birth)
+    seen = {s for s in own if s in before.sources and before.sources[s].newest != MIN}
+    newest = (before.sources[s].newest for s in seen)
+    since = max([before.upto, *(add(t // width * width, width) for t in newest)])
+    if since == MIN:
+        return MIN, MIN
+    whole = [_complete(id_, others) for id_ in _shared(mine, others)]
+    whole.append(_filled(root, own, seen, since))
+    missing = [t for t in whole if t is None]
+    return since, None if missing else max([since, *(t for t in whole if t is not None)])
+
+
+def _read_anew(mine: Plan, birth: Birth) -> set[str]:
+    """The streams of which a query reads rows that came through an exchange of its own."""
+    origins = (i.origin for i in mine.inputs.values() if i.birth == birth)
+    return {o.name for o in origins if isinstance(o, SourceRows) and o.name is not None}
+
+
+def _shared(mine: Plan, others: Others) -> set[Identity]:
+    """The running operators and inputs that the query's own read, or that answer it."""
+    running: set[Identity] = set()
+    for plan, _ in others:
+        running.update(plan.inputs, plan.operators)
+    read = {i for o in mine.operators.values() if o.id not in running for i in o.inputs}
+    for i in mine.inputs.values():
+        if i.id not in running and isinstance(i.origin, OperatorRows):
+            read.add(i.origin.operator)
+    return (read | set(mine.answers.values())) & running
+
+
+def _complete(id_: Identity, others: Others) -> int | None:
+    """From when on nothing is missing in what an operator gives: whoever has its whole answer from it knows."""
+    users = (known.complete for plan, known in others if id_ in plan.operators or id_ in plan.inputs)
+    return min((t for t in users if t is not None), default=None)
+
+
+def _filled(root: Node, own: set[str], seen: set[str], since: int) -> int | None:
+    """When the windows over streams that are read anew have filled."""
+    reaches: list[int | None] = [0]
+    for node in root.walk():
+        names = set(_streams(node))
+        if isinstance(node, Window) and names & own:
+            reaches.append(properties(node).bounded)
+        elif (isinstance(node, Modify) and names & seen) or (
+            isinstance(node, Scan) and node.relation and node.name in seen
+        ):
+            return None
+    known = [r for r in reaches if r is not None]
+    return add(since, max(known)) if len(known) == len(reaches) else None
+
+
+def _streams(node: Node) -> Iterable[str]:
+    return (n.name for n in node.walk() if isinstance(n, Scan))

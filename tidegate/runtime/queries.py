@@ -1,0 +1,64 @@
+"""The queries of a graph: what is known of one that runs, and what one brings along."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from tidegate.algebra.modify import Sync
+from tidegate.algebra.operators import Node
+from tidegate.algebra.properties import properties
+from tidegate.connectors.sinks import Sink
+from tidegate.language.catalog import StreamDefinition
+from tidegate.physical.plan import Plan
+from tidegate.runtime.jobs import source_names
+from tidegate.runtime.ledger import KnownQuery
+from tidegate.types import Schema
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query of the graph; `since` is the instant from which its answer holds."""
+
+    name: str
+    plan: Node
+    physical: Plan
+    known: KnownQuery
+    sinks: tuple[Sink, ...] = ()
+    key: tuple[int, ...] | None = None
+    """Of a STREAMED query, the columns that tell its rows apart."""
+
+    @property
+    def since(self) -> int:
+        return self.known.since
+
+    @property
+    def schema(self) -> Schema:
+        return self.plan.schema
+
+    @cached_property
+    def sources(self) -> frozenset[str]:
+        """The streams and tables that it reads."""
+        return frozenset(source_names({self.name: self.plan}))
+
+    @cached_property
+    def synchronized(self) -> bool:
+        return any(isinstance(node, Sync) for node in self.plan.walk())
+
+    @cached_property
+    def instants(self) -> bool:
+        return properties(self.plan).chronon
+
+
+@dataclass(frozen=True)
+class Joining:
+    """What a query brings along when it joins a graph."""
+
+    definitions: Mapping[str, StreamDefinition] = field(default_factory=dict)
+    functions: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """Rows of tables, and first rows of `memory` streams."""
+    key: tuple[int, ...] | None = None
+    """See `Query`."""
