@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tidegate.algebra.modify import Modify
-from tidegate.algebra.operators import Node, Scan, Window
+from tidegate.algebra.modify import Modify, Sync
+from tidegate.algebra.operators import Dstream, Istream, Node, Scan, Window
 from tidegate.algebra.properties import properties
 from tidegate.physical.identity import Identity
 from tidegate.physical.plan import Birth, OperatorRows, Plan, SourceRows
@@ -65,18 +65,23 @@ def _complete(id_: Identity, others: Others) -> int | None:
 
 
 def _filled(root: Node, own: set[str], seen: set[str], since: int) -> int | None:
-    """When the windows over streams that are read anew have filled."""
-    reaches: list[int | None] = [0]
+    """When the windows over streams that are read anew have filled; what is synchronized waits for a point that nobody knows."""
+    reaches: list[int | None] = [1]
+    steps = 0
     for node in root.walk():
         names = set(_streams(node))
         if isinstance(node, Window) and names & own:
             reaches.append(properties(node).bounded)
-        elif (isinstance(node, Modify) and names & seen) or (
-            isinstance(node, Scan) and node.relation and node.name in seen
+        elif isinstance(node, Istream | Dstream) and names & own:
+            steps += 1  # compares with the instant before
+        elif (
+            (isinstance(node, Sync) and names & own)
+            or (isinstance(node, Modify) and names & seen)
+            or (isinstance(node, Scan) and node.relation and node.name in seen)
         ):
             return None
     known = [r for r in reaches if r is not None]
-    return add(since, max(known)) if len(known) == len(reaches) else None
+    return add(since, max(known) - 1 + steps) if len(known) == len(reaches) else None
 
 
 def _streams(node: Node) -> Iterable[str]:

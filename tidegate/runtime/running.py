@@ -305,7 +305,7 @@ class LiveQuery(Readable):
         (ROWS, UNBOUNDED, KEY) never stops to depend on what came before.
         """
         complete = self.query.known.complete
-        return complete if complete in (None, MIN) else complete // self.result.width
+        return complete if complete in (None, MIN) else -(-complete // self.result.width)
 
     @property
     def is_in_graph(self) -> bool:

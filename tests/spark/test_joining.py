@@ -1,0 +1,158 @@
+"""A query that joins a running graph: it begins with the relation as it stands, reads what runs already, and says from when on it is complete.
+
+`tests/fuzz/test_joining.py` plays generated queries that come and go; here they pass through Spark, files and restarts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidegate.runtime.running import LiveQuery
+from tidegate.session import Session, connect
+from tidegate.time import MIN
+
+ROWS = [{"k": i % 5, "v": (i * 7) % 11, "w": "abc"[i % 3], "t": i // 2} for i in range(60)]
+BATCHES = [ROWS[i : i + 12] for i in range(0, 60, 12)]
+
+COUNTS = "SELECT k, COUNT(*) AS n, MAX(v) AS m FROM S WINDOW(RANGE 6) GROUP BY k"
+RUNNING = {
+    "relation": "SELECT w, COUNT(*) AS n FROM K GROUP BY w",
+    "counts": COUNTS,
+    "rows": "SELECT k, v FROM S WINDOW(PARTITION BY k ROWS 2)",
+    "joined": "SELECT a.k, a.v, b.w FROM K a JOIN (SELECT k, w FROM S WINDOW(RANGE 5)) b ON a.k = b.k",
+}
+LATE = {
+    "the relation itself": "SELECT k, v, w FROM K",
+    "a condition on it": "SELECT k, v FROM K WHERE v > 4",
+    "another grouping of it": "SELECT k, MAX(v) AS m FROM K GROUP BY k",
+    "a join with it": "SELECT a.k, b.n FROM K a JOIN (SELECT w, COUNT(*) AS n FROM K GROUP BY w) b ON a.w = b.w",
+    "many in a window": f"SELECT k, n FROM ({COUNTS}) WHERE n > 1",
+    "counts of counts": f"SELECT n, COUNT(*) AS c FROM ({COUNTS}) GROUP BY n",
+    "the same counts": COUNTS,
+    "sums of last rows": "SELECT k, SUM(v) AS s FROM (SELECT k, v FROM S WINDOW(PARTITION BY k ROWS 2)) GROUP BY k",
+    "the best pair": f"SELECT k, v, w FROM ({RUNNING['joined']}) ORDER BY v DESC LIMIT 2",
+}
+"""Each can be told from what runs: nothing is missing from its first instant on."""
+
+
+def opened(spark: SparkSession, place: Path | None = None, partitions: int = 2) -> Session:
+    session = connect(spark=spark, state=None if place is None else str(place), partitions=partitions)
+    session.stream(
+        "S", ROWS if place is None else [], schema="k INT, v INT, w STRING, t BIGINT", ordered_by="t"
+    )
+    session.sql("CREATE STREAM K OVER S KEY k")
+    return session
+
+
+def begun(session: Session, texts: dict[str, str]) -> dict[str, LiveQuery]:
+    return {name: session.query(text).start(name, begin=False) for name, text in texts.items()}
+
+
+def snapshots(answer: Any, instants: range) -> list[Counter[tuple[Any, ...]]]:
+    rows = [tuple(r) for r in answer.intervals().collect()]
+    return [Counter(r[:-2] for r in rows if _holds(r, t)) for t in instants]
+
+
+def _holds(row: tuple[Any, ...], t: int) -> bool:
+    return (row[-2] is None or row[-2] <= t) and (row[-1] is None or t < row[-1])
+
+
+@pytest.mark.parametrize("epochs", ["driver", "spark"])
+def test_a_query_begins_with_the_relation_as_it_stands(
+    spark: SparkSession, tmp_path: Path, epochs: Any
+) -> None:
+    """Queries come after two epochs; then one goes, on which they stand; then the program ends and goes on in more partitions."""
+    session = opened(spark, tmp_path)
+    live = begun(session, RUNNING)
+    graph = live["relation"].run.graph
+    graph.epochs.asked = epochs
+    for batch in BATCHES[:2]:
+        graph.advance({"S": batch})
+    reached = graph.ledger.latest.upto
+    inputs = len(graph._ready().plan.inputs)
+    late = begun(session, LATE)
+    assert {name: q.complete_from for name, q in late.items()} == {
+        name: MIN if name == "the same counts" else reached for name in LATE
+    }
+    # Only what is exchanged by another key than before is brought anew; no stream is read a second time.
+    added = [i for i in graph._ready().plan.inputs.values() if i.birth.epoch == 2]
+    assert all(hasattr(i.origin, "operator") for i in added), added
+    assert len(graph._ready().plan.inputs) == inputs + len(added)
+    graph.advance({"S": BATCHES[2]})
+    graph.drop("joined")
+    graph.drop("counts")
+    graph.advance({"S": BATCHES[3]})
+    session.close()
+    session = opened(spark, tmp_path, partitions=3)
+    texts = {name: text for name, text in {**RUNNING, **LATE}.items() if name not in ("joined", "counts")}
+    live = begun(session, texts)
+    graph = live["relation"].run.graph
+    graph.epochs.asked = epochs
+    graph.advance({"S": BATCHES[4]})
+    graph.finish()
+    whole = opened(spark)
+    for name, text in texts.items():
+        complete = live[name].complete_from
+        assert complete is not None
+        instants = range(max(complete, 0), 38)
+        assert snapshots(live[name], instants) == snapshots(whole.query(text).run(), instants), name
+    session.close()
+
+
+def test_what_cannot_be_told_says_from_when_it_is_complete(spark: SparkSession, tmp_path: Path) -> None:
+    session = opened(spark, tmp_path)
+    first = session.query(COUNTS).start("first", begin=False)
+    graph = first.run.graph
+    graph.advance({"S": BATCHES[0]})
+    reached, newest = graph.ledger.latest.upto, BATCHES[0][-1]["t"]
+    assert reached == newest
+    texts = {
+        "another window": "SELECT k, COUNT(*) AS n FROM S WINDOW(RANGE 4) GROUP BY k",
+        "rows": "SELECT k, v FROM S WINDOW(PARTITION BY k ROWS 2)",
+        "a relation that nobody had": "SELECT k, v FROM K",
+        "changes of what runs": f"SELECT * FROM ISTREAM({COUNTS})",
+    }
+    late = begun(session, texts)
+    assert {n: q.complete_from for n, q in late.items()} == {
+        "another window": newest + 4,
+        "rows": None,
+        "a relation that nobody had": None,
+        "changes of what runs": newest + 6 + 1,
+    }
+    for batch in BATCHES[1:]:
+        graph.advance({"S": batch})
+    graph.finish()
+    whole = opened(spark)
+    for name in ("another window", "changes of what runs"):
+        complete = late[name].complete_from
+        assert complete is not None
+        instants = range(complete, 36)
+        assert snapshots(late[name], instants) == snapshots(whole.query(texts[name]).run(), instants)
+    session.close()
+
+
+def test_an_answer_that_was_not_kept_for_a_while_begins_anew(spark: SparkSession, tmp_path: Path) -> None:
+    """An operator whose answers were kept, then only read by another query, then asked for again: the first answers have gaps."""
+    session = opened(spark, tmp_path)
+    first = session.query("SELECT k, v, w FROM K").start("first", begin=False)
+    graph = first.run.graph
+    graph.advance({"S": BATCHES[0]})
+    session.query("SELECT w, COUNT(*) AS n FROM K GROUP BY w").start("other", begin=False)
+    graph.advance({"S": BATCHES[1]})
+    graph.drop("first")
+    graph.advance({"S": BATCHES[2]})
+    again = session.query("SELECT k, v, w FROM K").start("again", begin=False)
+    graph.advance({"S": BATCHES[3]})
+    graph.advance({"S": BATCHES[4]})
+    graph.finish()
+    whole = opened(spark).query("SELECT k, v, w FROM K").run()
+    since = again.query.since
+    # Keys are five, and each comes again within three instants: then nothing can be missing.
+    instants = range(since + 4, 36)
+    assert snapshots(again, instants) == snapshots(whole, instants)
+    session.close()
