@@ -275,8 +275,12 @@ def _each_query(script: Path, master: str | None, rules: Policy, do: Callable[[A
     session = connect(master=master, policy=rules)
     asked = 0
     for statement in parse(text):
-        if isinstance(statement, (syntax.Explain, syntax.Verify, syntax.InsertInto, syntax.AsOf)):
+        while isinstance(
+            statement, (syntax.Explain, syntax.Verify, syntax.StartQuery, syntax.InsertInto, syntax.AsOf)
+        ):
             statement = statement.args["query"]
+        if isinstance(statement, syntax.StopQuery):
+            continue
         if isinstance(statement, exp.Query):
             asked += 1
             do(session.bound_query(statement, text))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 
@@ -116,6 +118,15 @@ class Diagnostic(Exception):  # noqa: N818 - it is the word users read
 def unsupported(message: str, position: Position | None = None, help: str | None = None) -> Diagnostic:
     """A meaningful request that Tidegate cannot serve."""
     return Diagnostic("UNSUPPORTED", message, position, help=help, kind=Kind.UNSUPPORTED)
+
+
+@contextmanager
+def told_at(span: tuple[int, int] | None, text: str) -> Iterator[None]:
+    """What goes wrong meanwhile has a place in a text, unless it knows a better one."""
+    try:
+        yield
+    except Diagnostic as diagnostic:
+        raise diagnostic.at(span).locate(text) from None
 
 
 def internal(message: str) -> Diagnostic:

@@ -24,13 +24,12 @@ from sqlglot import exp
 from tidegate.algebra import operators as op
 from tidegate.algebra import synchronization
 from tidegate.algebra.failures import anywhere, located, user_calls
-from tidegate.algebra.modify import Sync
-from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid, tree
+from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid
 from tidegate.algebra.properties import result_key
 from tidegate.connectors import registry
 from tidegate.connectors.functions import OwnConnectors
 from tidegate.connectors.sinks import Sink, claim, open_sink, refuse_taken
-from tidegate.errors import Diagnostic, did_you_mean, foreign
+from tidegate.errors import Diagnostic, did_you_mean, foreign, told_at
 from tidegate.language import syntax
 from tidegate.language.binder import BoundQuery, bind
 from tidegate.language.catalog import SourceCall, StreamDefinition, ViewDefinition
@@ -42,6 +41,7 @@ from tidegate.physical.identity import identity_of, plan_identity
 from tidegate.policy import OPEN, Policy
 from tidegate.redaction import masked
 from tidegate.runtime.engine import Engine
+from tidegate.runtime.explaining import explained
 from tidegate.runtime.places import Epochs
 from tidegate.runtime.results import Result
 from tidegate.runtime.running import Asked, LiveQuery, Running
@@ -200,11 +200,8 @@ class Session(OwnConnectors, Settings):
         text = masked(text)
         match statement:
             case syntax.DropDefinition() if statement.args["kind"] == "QUERY":
-                place = span_of(statement.this)
-                try:
+                with told_at(span_of(statement.this), text):
                     return self.running.drop(statement.this.name, self._state, bool(statement.args["exists"]))
-                except Diagnostic as diagnostic:
-                    raise diagnostic.at(place).locate(text) from None
             case syntax.CreateBase() | syntax.CreateView() | syntax.DropDefinition():
                 if not isinstance(statement, syntax.DropDefinition):
                     self._refuse_running(statement.this.name, span_of(statement.this), text)
@@ -220,13 +217,16 @@ class Session(OwnConnectors, Settings):
             case syntax.AsOf():
                 return self._as_of(statement, text, progress)
             case syntax.InsertInto():
-                call, said = statement.args["sink"], statement.args.get("options")
-                try:
-                    sink = read_call(call, said, self.catalog, "sink")
-                    open_sink(sink)  # it may be at a place that it cannot be at
-                except Diagnostic as diagnostic:
-                    raise diagnostic.at(span_of(call)).locate(text) from None
-                return self.bound_query(statement.args["query"], text).into(sink, progress)
+                return self._insert(statement, text, progress)
+            case syntax.StartQuery():
+                asked, name = statement.args["query"], statement.this.name
+                with told_at(span_of(statement.this), text):
+                    if isinstance(asked, syntax.InsertInto):
+                        return self._insert(asked, text, progress, name)
+                    return self.bound_query(asked, text).start(name)
+            case syntax.StopQuery():
+                with told_at(span_of(statement.this), text):
+                    return self.running.named(statement.this.name).stop()
             case syntax.SetOption():
                 self.set_option(statement, text)
                 return None
@@ -238,6 +238,15 @@ class Session(OwnConnectors, Settings):
         if query.bound.output == "COMPLETE" and not query.is_live:
             return query.run(progress).latest()
         return query.start() if query.is_live else query.run(progress)
+
+    def _insert(
+        self, statement: syntax.InsertInto, text: str, progress: Progress | None, name: str | None = None
+    ) -> Any:
+        call, said = statement.args["sink"], statement.args.get("options")
+        with told_at(span_of(call), text):
+            sink = read_call(call, said, self.catalog, "sink")
+            open_sink(sink)  # it may be at a place that it cannot be at
+        return self.bound_query(statement.args["query"], text).into(sink, progress, name)
 
     def query(self, text: str) -> Query:
         """A query, bound and optimized, not started."""
@@ -333,7 +342,7 @@ class Session(OwnConnectors, Settings):
         number = None if batch is None else int(batch.this)
         asked, order = without_order(statement.args["query"])
         read = running_in(asked, self.running)
-        try:
+        with told_at(span_of(place), text):
             if read:
                 instant = instant_of(place, next(q.result.time_type for q in read.values()), text)
                 return order.applied(self._over_snapshots(asked, read, instant, number, text))
@@ -341,8 +350,6 @@ class Session(OwnConnectors, Settings):
             instant = instant_of(place, query.bound.domain, text)
             kept = self.running.same(query.bound.plan, instant)
             return order.applied((kept or query.run(progress)).at(instant, number))
-        except Diagnostic as diagnostic:
-            raise diagnostic.at(span_of(place)).locate(text) from None
 
     def _over_snapshots(
         self,
@@ -481,22 +488,32 @@ class Query:
         check_said(epoch, retention, epochs)
         if sink is not None and hasattr(sink, "path"):
             self.bound.catalog.policy.check_value("sink", "", "path", sink.path)
-        asked = Asked(
+        with self._located():
+            return self.session.start(self.asked(name, sink, epoch, retention, epochs), begin)
+
+    def asked(
+        self,
+        name: str | None = None,
+        sink: Sink | None = None,
+        epoch: float | None = None,
+        retention: int | None = None,
+        epochs: Epochs | None = None,
+    ) -> Asked:
+        """The query as it is to run; what is not said here the session says."""
+        return Asked(
             name or self.stable_name(sink), self.bound.text, self.bound.plan, self.plan, self.bound.domain, self.bound.batches,
             self.definitions, self.functions, self.data, self.key, () if sink is None else (sink,),
             self.session.epoch if epoch is None else epoch,
             self.session.retention if retention is None else retention, epochs or self.session.epochs,
         )  # fmt: skip
-        with self._located():
-            return self.session.start(asked, begin)
 
-    def into(self, sink: SourceCall, progress: Progress | None = None) -> Any:
-        """Write the changes of the answer to a sink: at once over recorded data, epoch by epoch over live data."""
+    def into(self, sink: SourceCall, progress: Progress | None = None, name: str | None = None) -> Any:
+        """Write the changes of the answer to a sink: at once over recorded data, epoch by epoch over live data or under a name."""
         self._check("sink", sink)
         with self._located():
             target = open_sink(sink, complete=self.bound.output == "COMPLETE")
-        if self.is_live:
-            return self.start(sink=target)
+        if self.is_live or name is not None:
+            return self.start(name, sink=target)
         owner = uuid.uuid4().hex
         refuse_taken(target, owner)
         result = self.run(progress)
@@ -544,22 +561,10 @@ class Query:
         """The plan: as text with the rules that fired and the stages, or as json, graphviz or mermaid."""
         if form != "text":
             return {"json": to_json, "graphviz": to_graphviz, "mermaid": to_mermaid}[form](self.plan)
-        parts = ["== Logical plan", tree(self.bound.plan)]
-        if self.optimized[1]:
-            parts += [
-                "",
-                "== Rules",
-                *(str(f) for f in self.optimized[1]),
-                "",
-                "== Optimized plan",
-                tree(self.plan),
-            ]
-        if any(isinstance(n, Sync) for n in self.bound.plan.walk()):
-            parts += ["", "== Synchronization", synchronization.describe(self.bound.plan)]
         with self._located():
             physical = self.session.engine.explain(self.name, self.plan, self.functions)
-        parts += ["", "== Physical plan", physical]
-        return "\n".join(parts)
+            running = self.session.running.shared_by(self.asked().kind, self.plan, self.functions)
+        return explained(self.bound.plan, self.plan, self.optimized[1], physical, running)
 
     @cached_property
     def functions(self) -> dict[str, Any]:

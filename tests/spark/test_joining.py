@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tidegate.errors import Diagnostic
 from tidegate.runtime.running import LiveQuery
 from tidegate.session import Session, connect
 from tidegate.time import MIN
@@ -155,4 +156,47 @@ def test_an_answer_that_was_not_kept_for_a_while_begins_anew(spark: SparkSession
     # Keys are five, and each comes again within three instants: then nothing can be missing.
     instants = range(since + 4, 36)
     assert snapshots(again, instants) == snapshots(whole, instants)
+    session.close()
+
+
+def test_statements_start_and_stop_queries(spark: SparkSession, tmp_path: Path) -> None:
+    session = opened(spark, tmp_path / "state")
+    session.sql(f"START counts AS {COUNTS}")
+    out = tmp_path / "out"
+    session.sql(f"START many AS INSERT INTO json('{out}') SELECT k, n FROM ({COUNTS}) WHERE n > 1")
+    assert session.queries() == ["counts", "many"]
+    session.push("S", ROWS)
+    live = session.running.named("MANY")
+    live.finish()
+    assert any(out.glob("epoch=*/*.json"))
+    whole = opened(spark).query(f"SELECT k, n FROM ({COUNTS}) WHERE n > 1").run()
+    assert snapshots(live, range(38)) == snapshots(whole, range(38))
+    session.sql("STOP many; STOP counts")
+    assert session.queries() == []
+    with pytest.raises(Diagnostic) as raised:
+        session.sql("STOP many")
+    assert (raised.value.condition, raised.value.position and raised.value.position.column) == (
+        "UNKNOWN_QUERY",
+        6,
+    )
+    session.close()
+
+
+def test_explain_says_what_a_query_would_share(spark: SparkSession, tmp_path: Path) -> None:
+    session = opened(spark, tmp_path)
+    many = session.query("SELECT page, number FROM (SELECT k AS page, COUNT(*) AS number, MAX(v) AS most FROM S WINDOW(RANGE 6) GROUP BY k) WHERE number > 1")  # fmt: skip
+    assert "Beside running queries" not in many.explain()
+    live = session.query(COUNTS).start("counts", begin=False)
+    live.run.graph.advance({"S": BATCHES[0]})
+    told = many.explain().partition("== Beside running queries\n")[2].splitlines()
+    assert told == ["'counts' runs Window, Aggregate", "begins: Filter, Project", "complete from 5"]
+    other = session.query("SELECT v, COUNT(*) AS n FROM S WINDOW(RANGE 6) GROUP BY v").explain()
+    assert other.partition("== Beside running queries\n")[2].splitlines() == [
+        "begins: Window, Aggregate",
+        "read anew: S",
+        "complete from 11",
+    ]
+    same = session.query(COUNTS.replace("n,", "number,")).explain()
+    assert "'counts' runs Window, Aggregate and answers it" in same
+    assert session.queries() == ["counts"]
     session.close()

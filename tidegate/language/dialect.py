@@ -40,7 +40,7 @@ from tidegate.language.sync_syntax import (
 
 STATEMENTS = (
     "SELECT", "WITH", "CREATE", "REGISTER", "DROP", "INSERT", "EXPLAIN", "VERIFY", "SHOW", "DESCRIBE",
-    "ISTREAM", "DSTREAM", "RSTREAM", "SET",
+    "ISTREAM", "DSTREAM", "RSTREAM", "SET", "START", "STOP",
 )  # fmt: skip
 CHANGES = ("UPDATE", "DELETE", "MERGE", "ALTER", "TRUNCATE")
 CLAUSES = (
@@ -176,6 +176,14 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
             return self._parse_base("SOURCE", replace=False)
         if self._match_text_seq("SHOW"):
             return self._parse_show_statement()
+        if self._match_text_seq("START"):
+            name = self._expect_name("a name for the query")
+            self._expect("AS")
+            inserts = self._match_text_seq("INSERT")
+            query = self._parse_insert_statement() if inserts else self._parse_query()
+            return syntax.StartQuery(this=name, query=query)
+        if self._match_text_seq("STOP"):
+            return syntax.StopQuery(this=self._expect_name("the name of a query"))
         if self._match_text_seq("EXPLAIN"):
             return syntax.Explain(query=self._parse_query())
         if self._match_text_seq("VERIFY"):

@@ -71,6 +71,18 @@ class InsertInto(Statement):
     arg_types: ClassVar[dict[str, bool]] = {"sink": True, "options": False, "query": True}
 
 
+class StartQuery(Statement):
+    """`START name AS query`, `START name AS INSERT INTO sink query`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "query": True}
+
+
+class StopQuery(Statement):
+    """`STOP name`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
 class Explain(Statement):
     arg_types: ClassVar[dict[str, bool]] = {"query": True}
 

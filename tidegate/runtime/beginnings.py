@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tidegate.algebra.modify import Modify, Sync
 from tidegate.algebra.operators import Dstream, Istream, Node, Scan, Window
@@ -10,7 +10,7 @@ from tidegate.algebra.properties import properties
 from tidegate.physical.identity import Identity
 from tidegate.physical.plan import Birth, OperatorRows, Plan, SourceRows
 from tidegate.runtime.ledger import KnownQuery, Manifest
-from tidegate.time import MIN, add
+from tidegate.time import MIN, add, shown
 
 Others = Sequence[tuple[Plan, KnownQuery]]
 """The queries that have run."""
@@ -38,6 +38,38 @@ def beginning(
     whole.append(_filled(root, own, seen, since))
     missing = [t for t in whole if t is None]
     return since, None if missing else max([since, *(t for t in whole if t is not None)])
+
+
+def shared_with(mine: Plan, others: Mapping[str, Plan]) -> list[str]:
+    """Which operators of a plan run already, for whom; what is left begins."""
+    lines = []
+    for name, plan in others.items():
+        if common := [o.part_of for o in mine.operators.values() if o.id in plan.operators]:
+            whole = " and answers it" if set(mine.answers.values()) & set(plan.answers.values()) else ""
+            lines.append(f"'{name}' runs {', '.join(dict.fromkeys(common))}{whole}")
+    running = {id_ for plan in others.values() for id_ in plan.operators}
+    begins = [o.part_of for o in mine.operators.values() if o.id not in running]
+    streams = sorted(
+        i.origin.name
+        for i in mine.inputs.values()
+        if isinstance(i.origin, SourceRows)
+        and i.origin.name is not None
+        and not any(i.id in plan.inputs for plan in others.values())
+    )
+    if begins:
+        lines.append(f"begins: {', '.join(dict.fromkeys(begins))}")
+    if streams:
+        lines.append(f"read anew: {', '.join(dict.fromkeys(streams))}")
+    return lines
+
+
+def complete_line(known: KnownQuery, moments: bool, width: int) -> str:
+    """From when on nothing would be missing, as people read it."""
+    if known.complete is None:
+        return "complete: not known, as what came before is not kept"
+    if known.complete == MIN:
+        return "complete from the beginning"
+    return f"complete from {shown(-(-known.complete // width), moments)}"
 
 
 def _read_anew(mine: Plan, birth: Birth) -> set[str]:

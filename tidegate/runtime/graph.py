@@ -34,7 +34,7 @@ from tidegate.physical.planning import plan_query
 from tidegate.physical.printing import describe
 from tidegate.physical.spark_columns import outsource
 from tidegate.runtime.batches import Batch, combine
-from tidegate.runtime.beginnings import beginning
+from tidegate.runtime.beginnings import beginning, complete_line, shared_with
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.deliveries import Deliveries
 from tidegate.runtime.figures import Figures, Pace
@@ -217,6 +217,14 @@ class LiveGraph:
         return mine, KnownQuery(
             birth, since, mine.answers[name], uuid.uuid4().hex, shares(mine, birth), complete
         )
+
+    def preview(self, plan: Node, functions: Mapping[str, Any], moments: bool) -> list[str]:
+        """What a query would share with those that run, if it joined now, and from when on it would be complete."""
+        with self.lock:
+            plan = outsource(plan, functions, ask_spark(lambda: self.spark))
+            mine, known = self._joined("", plan, {**self.functions, **functions})
+            lines = shared_with(mine, {q.name: q.physical for q in self._queries.values()})
+            return [*lines, complete_line(known, moments, self.width)]
 
     def _settled(self) -> list[Query]:
         """The queries of the last epoch, those among them that have left since included: their operators' states are there."""

@@ -109,6 +109,13 @@ class Running:
         run = self._runs[asked.kind]
         return LiveQuery(run, run.graph.query(asked.name), self)
 
+    def named(self, name: str) -> LiveQuery:
+        """The running query of a name; that there is none is told with what there is."""
+        if (found := self.find(name)) is not None:
+            return found
+        help = did_you_mean(name, self.names, "queries")
+        raise Diagnostic("UNKNOWN_QUERY", f"there is no running query '{name}'", help=help)
+
     def same(self, plan: op.Node, instant: int | datetime | str) -> LiveQuery | None:
         """A running query that means the same and whose answer at an instant is complete, or will be."""
         ticks = ticks_of(instant)
@@ -158,6 +165,13 @@ class Running:
             self._asked = {**self._asked, asked.name.lower(): asked}
             self._ended -= {asked.name.lower()}
             return LiveQuery(run, query, self)
+
+    def shared_by(self, kind: str, plan: op.Node, functions: Mapping[str, Any]) -> list[str]:
+        """What a query would read of those that run, if it were started now; nothing if there are none."""
+        run = self._runs.get(kind)
+        if run is None or not run.graph.queries():
+            return []
+        return run.graph.preview(plan, functions, moments=kind.startswith(TIMESTAMPS))
 
     def push(self, name: str, rows: Any) -> None:
         """Hand rows to every graph that reads a stream."""
