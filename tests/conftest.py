@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 
-NEEDS_JVM = ("tests/spark", "tidegate/spark", "tidegate/runtime", "tidegate/session.py", "tidegate/server")
+NEEDS_JVM = ("tests/spark", "tidegate/spark", "tidegate/runtime", "tidegate/query.py", "tidegate/session.py")
 """Tests and doctests below these paths may start Spark, also without the `spark` fixture."""
 
 VOLUME = (

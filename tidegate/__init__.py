@@ -8,7 +8,8 @@ from tidegate.errors import Diagnostic
 from tidegate.policy import CLOSED, OPEN, Policy, closed
 
 if TYPE_CHECKING:
-    from tidegate.session import Query, Session, connect
+    from tidegate.query import Query
+    from tidegate.session import Session, connect
 
 __all__ = ["CLOSED", "OPEN", "Diagnostic", "Policy", "Query", "Session", "closed", "connect"]
 __version__ = "0.1.0"

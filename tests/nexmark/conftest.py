@@ -16,8 +16,9 @@ from tests.nexmark.oracle import Oracle, Row
 from tidegate.nexmark.catalog import query
 from tidegate.nexmark.files import write_original, write_stream
 from tidegate.nexmark.generator import BASE_TIME, Nexmark
+from tidegate.query import Query
 from tidegate.runtime.results import Result
-from tidegate.session import Query, connect
+from tidegate.session import connect
 
 EVENTS = int(os.environ.get("TIDEGATE_NEXMARK_EVENTS", "20000"))
 """Few by default, so that every run of the tests can afford them; `make test-nexmark` takes 100,000."""

@@ -13,7 +13,8 @@ from tests.nexmark.oracle import INSTANTS, SNAPSHOTS, difference
 from tidegate.nexmark.catalog import queries
 from tidegate.nexmark.files import write_stream
 from tidegate.nexmark.generator import Nexmark
-from tidegate.session import Query, connect
+from tidegate.query import Query
+from tidegate.session import connect
 
 PUBLIC = [n for n, q in queries().items() if q.family == "nexmark"]
 ORIGINAL = [n for n, q in queries().items() if q.family == "original"]

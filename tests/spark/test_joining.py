@@ -200,3 +200,23 @@ def test_explain_says_what_a_query_would_share(spark: SparkSession, tmp_path: Pa
     assert "'counts' runs Window, Aggregate and answers it" in same
     assert session.queries() == ["counts"]
     session.close()
+
+
+def test_recorded_queries_are_run_together(spark: SparkSession, tmp_path: Path) -> None:
+    """Queries over two kinds of time: each kind in one run, whose answers are those of the queries alone."""
+    session = opened(spark)
+    session.sql(
+        "CREATE STREAM Moments(a INT, t TIMESTAMP) SOURCE memory('Moments') ORDERED BY t;"
+        "CREATE VIEW Counts AS SELECT k, COUNT(*) AS n FROM S WINDOW(RANGE 6) GROUP BY k"
+    )
+    session.data["Moments"] = None
+    texts = ["SELECT k, n FROM Counts WHERE n > 1", COUNTS, "SELECT n, COUNT(*) AS c FROM Counts GROUP BY n"]
+    told: list[float] = []
+    answers = session.run([session.query(texts[0]), *texts[1:]], told.append)
+    assert told[-1] == 1.0
+    assert len({a.storage.uri for a in answers}) == 1
+    for text, answer in zip(texts, answers, strict=True):
+        assert snapshots(answer, range(38)) == snapshots(session.query(text).run(), range(38)), text
+    with pytest.raises(Diagnostic, match="DIVIDE_BY_ZERO|zero"):
+        session.run([texts[0], "SELECT 1 / (v - v) AS x FROM S"])
+    assert session.run([]) == []

@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 from tests.fuzz.players import difference
 from tidegate.algebra.operators import Node
 from tidegate.errors import Diagnostic
+from tidegate.query import Query
 from tidegate.reference.snapshots import Arrivals, Reference
 from tidegate.runtime.verification import SparkScalars, signed_rows
-from tidegate.session import Query, Session, connect
+from tidegate.session import Session, connect
 
 V = [
     (1, "Robert", 1),

@@ -21,6 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("exchange",),
     ("worker",),
     ("runtime",),
+    ("query",),
     ("session",),
 )
 """From the bottom up. All else (cli, server, shell …) is a front end, on top of these."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from tidegate.nexmark.catalog import query
 from tidegate.nexmark.engines.protocol import serve
-from tidegate.session import Query, connect
+from tidegate.query import Query
+from tidegate.session import connect
 
 
 def prepare(name: str, small: str, cores: int) -> tuple[dict[str, Any], Callable[[str], int]]:

@@ -1,0 +1,280 @@
+"""A query with its meaning: to be run over recorded data, started over live data, explained, or verified."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+
+from tidegate.algebra import operators as op
+from tidegate.algebra import synchronization
+from tidegate.algebra.failures import anywhere, located, user_calls
+from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid
+from tidegate.algebra.properties import result_key
+from tidegate.connectors import registry
+from tidegate.connectors.sinks import Sink, claim, open_sink, refuse_taken
+from tidegate.errors import Diagnostic, foreign
+from tidegate.language.binder import BoundQuery
+from tidegate.language.catalog import SourceCall, StreamDefinition
+from tidegate.language.statements import check_call
+from tidegate.optimizer.driver import Firing, optimize
+from tidegate.physical.identity import identity_of, plan_identity
+from tidegate.runtime.engine import Engine
+from tidegate.runtime.explaining import explained
+from tidegate.runtime.places import Epochs
+from tidegate.runtime.results import Result
+from tidegate.runtime.running import Asked, LiveQuery, Running
+from tidegate.runtime.settings import check_said
+from tidegate.runtime.verification import Verification, verify
+from tidegate.time import BATCHES, MAX, MIN, widened
+from tidegate.types import TIMESTAMP, Field
+
+Progress = Callable[[float], None]
+
+
+class Host(Protocol):
+    """What a query needs of the session that it was asked in."""
+
+    live: bool
+    epoch: float | None
+    retention: int | None
+    epochs: Epochs | None
+    running: Running
+
+    @property
+    def spark(self) -> SparkSession: ...
+
+    @property
+    def engine(self) -> Engine: ...
+
+    def start(self, asked: Asked, begin: bool) -> LiveQuery: ...
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query with its meaning, not started."""
+
+    session: Host
+    bound: BoundQuery
+    name: str
+    data: Mapping[str, Any]
+    """The rows of streams and tables that the program holds itself."""
+
+    @cached_property
+    def optimized(self) -> tuple[op.Node, tuple[Firing, ...]]:
+        """The plan that runs, and the rules that made it from the one that was written."""
+        return optimize(self.bound.plan)
+
+    @property
+    def plan(self) -> op.Node:
+        return self.optimized[0]
+
+    @property
+    def schema(self) -> tuple[Field, ...]:
+        return self.bound.plan.schema
+
+    @cached_property
+    def definitions(self) -> dict[str, StreamDefinition]:
+        """The streams and tables that the query reads."""
+        found = {}
+        for node in self.bound.plan.walk():
+            if isinstance(node, op.Scan):
+                definition = self.bound.catalog.find(node.name)
+                assert isinstance(definition, StreamDefinition)
+                self._check("source", definition.source, definition.name)
+                found[node.name] = definition.in_batches if self.bound.batches else definition
+        return found
+
+    def _check(self, what: Literal["source", "sink"], call: SourceCall, name: str = "") -> None:
+        """Whether the session's policy lets rows come from there, or go there, now."""
+        known = registry.SOURCES if what == "source" else registry.SINKS
+        try:
+            check_call(call, what, known.named(call), self.bound.catalog.policy)
+        except Diagnostic as diagnostic:
+            place = max(0, self.bound.text.lower().find(name.lower()))
+            raise diagnostic.at((place, place + len(name))).locate(self.bound.text) from None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a source has no end, or is to be read as if it had none."""
+        return self.session.live or not all(map(registry.has_end, self.definitions.values()))
+
+    def run(self, progress: Progress | None = None, boundaries: Sequence[int] | None = None) -> Result:
+        """The answer over recorded data, to the end of the sources; `boundaries` are instants at which epochs end."""
+        if boundaries is not None and self.bound.batches:
+            boundaries = [widened(b, BATCHES) for b in boundaries]
+        with self._located():
+            result = self.session.engine.run(
+                self.name,
+                self.plan,
+                self.definitions,
+                self.functions,
+                self.data,
+                progress,
+                boundaries,
+            )
+        return replace(result, key=self.key)
+
+    @property
+    def key(self) -> tuple[int, ...] | None:
+        """Of a STREAMED query, the columns that tell rows of an answer apart, if they are known."""
+        return result_key(self.bound.plan) if self.bound.output == "STREAMED" else None
+
+    def at(self, instant: int | datetime | str, batch: int | None = None) -> DataFrame:
+        """The answer over recorded data at one instant, after its last batch or after the one given."""
+        return self.run().at(instant, batch)
+
+    def start(
+        self,
+        name: str | None = None,
+        epoch: float | None = None,
+        retention: int | None = None,
+        sink: Sink | None = None,
+        begin: bool = True,
+        epochs: Epochs | None = None,
+    ) -> LiveQuery:
+        """Run over live data: an epoch every `epoch` seconds (0.2, or 1 where a source is Spark's). Answers older than `retention` ticks may be dropped.
+        `epochs` says where they run: as Spark jobs, in the driver's process, or (auto) wherever they cost less.
+
+        Queries over the same kind of time run in one graph: the first one decides all three, and a later one that asks for others is
+        refused. On the same state directory, a query of the same name goes on where it stopped. With `begin` False, the
+        graph advances only when it is told to.
+        """
+        check_said(epoch, retention, epochs)
+        if sink is not None and hasattr(sink, "path"):
+            self.bound.catalog.policy.check_value("sink", "", "path", sink.path)
+        with self._located():
+            return self.session.start(self.asked(name, sink, epoch, retention, epochs), begin)
+
+    def asked(
+        self,
+        name: str | None = None,
+        sink: Sink | None = None,
+        epoch: float | None = None,
+        retention: int | None = None,
+        epochs: Epochs | None = None,
+    ) -> Asked:
+        """The query as it is to run; what is not said here the session says."""
+        return Asked(
+            name or self.stable_name(sink), self.bound.text, self.bound.plan, self.plan, self.bound.domain, self.bound.batches,
+            self.definitions, self.functions, self.data, self.key, () if sink is None else (sink,),
+            self.session.epoch if epoch is None else epoch,
+            self.session.retention if retention is None else retention, epochs or self.session.epochs,
+        )  # fmt: skip
+
+    def into(self, sink: SourceCall, progress: Progress | None = None, name: str | None = None) -> Any:
+        """Write the changes of the answer to a sink: at once over recorded data, epoch by epoch over live data or under a name."""
+        self._check("sink", sink)
+        with self._located():
+            target = open_sink(sink, complete=self.bound.output == "COMPLETE")
+        if self.is_live or name is not None:
+            return self.start(name, sink=target)
+        owner = uuid.uuid4().hex
+        refuse_taken(target, owner)
+        result = self.run(progress)
+        with self._located():
+            claim(target, owner)
+            target.write(1, result.delivered(target.form, MIN, MAX))
+        return result
+
+    def stable_name(self, sink: Sink | None = None) -> str:
+        """A name that a query of the same meaning has again after a restart, wherever it stands."""
+        place = None if sink is None else sink.place
+        return f"q{identity_of(plan_identity(self.bound.plan), self.bound.output, place)[:8]}"
+
+    def verify(
+        self, instants: str | int = "all", progress: Progress | None = None, result: Result | None = None
+    ) -> Verification:
+        """Run, and compare with the reference at every change point, or at a sample of them."""
+        with self._located():
+            return verify(
+                self.session.spark,
+                self.bound.plan,
+                result or self.run(progress),
+                self.definitions,
+                self.bound.catalog.functions,
+                self.bound.catalog.aggregates,
+                self.data,
+                instants,
+                progress,
+            )
+
+    def points(self, since: int, upto: int) -> synchronization.Report:
+        """The full and partial synchronization points of [since, upto), in ticks, over recorded data."""
+
+        def events(plan: op.Node) -> set[int]:
+            run = self.session.engine.run(
+                "points", optimize(plan)[0], self.definitions, self.functions, self.data
+            )
+            column = F.unix_micros("c0") if run.time_type == TIMESTAMP else F.col("c0").cast("bigint")
+            said = run.signed().select(column.alias("p"), "ts", "te", "n").filter("ts <= p AND p < te")
+            return {r.p for r in said.groupBy("p").agg(F.sum("n").alias("n")).filter("n > 0").collect()}
+
+        return synchronization.report(self.bound.plan, since, upto, events)
+
+    def explain(self, form: str = "text") -> str:
+        """The plan: as text with the rules that fired and the stages, or as json, graphviz or mermaid."""
+        if form != "text":
+            return {"json": to_json, "graphviz": to_graphviz, "mermaid": to_mermaid}[form](self.plan)
+        with self._located():
+            physical = self.session.engine.explain(self.name, self.plan, self.functions)
+            running = self.session.running.shared_by(self.asked().kind, self.plan, self.functions)
+        return explained(self.bound.plan, self.plan, self.optimized[1], physical, running)
+
+    @cached_property
+    def functions(self) -> dict[str, Any]:
+        """The user's functions that the query calls, by name."""
+        known = {**self.bound.catalog.functions, **self.bound.catalog.aggregates}
+        called = {name for name, _ in user_calls(self.bound.plan, known)}
+        return {name: f for name, f in known.items() if name in called}
+
+    @contextmanager
+    def _located(self) -> Iterator[None]:
+        """Errors that happen while a query runs get the query's text and position."""
+        try:
+            yield
+        except Diagnostic as diagnostic:
+            raise located(diagnostic, [(self.bound.plan, self.bound.text, self.functions)]) from None
+        except Exception as problem:
+            raise foreign(problem).at(anywhere(self.bound.plan)).locate(self.bound.text) from problem
+
+
+def run_together(queries: Sequence[Query], progress: Progress | None = None) -> list[Result]:
+    """The answers to some queries, those over the same kind of time in one run."""
+    found: dict[int, Result] = {}
+    kinds = sorted({q.asked().kind for q in queries})
+    for kind in kinds:
+        group = {i: q for i, q in enumerate(queries) if q.asked().kind == kind}
+        found |= _run_group(group, progress if len(kinds) == 1 else None)
+        if progress is not None:
+            progress(len(found) / len(queries))
+    return [found[i] for i in range(len(queries))]
+
+
+def _run_group(group: Mapping[int, Query], progress: Progress | None) -> dict[int, Result]:
+    definitions: dict[str, StreamDefinition] = {}
+    functions: dict[str, Any] = {}
+    data: dict[str, Any] = {}
+    for query in group.values():
+        definitions |= query.definitions
+        functions |= query.functions
+        data |= query.data
+    engine = next(iter(group.values())).session.engine
+    plans = {str(i): q.plan for i, q in group.items()}
+    try:
+        results = engine.run_all(plans, definitions, functions, data, progress)
+    except Diagnostic as diagnostic:
+        raise located(
+            diagnostic, [(q.bound.plan, q.bound.text, q.functions) for q in group.values()]
+        ) from None
+    except Exception as problem:
+        first = next(iter(group.values()))
+        raise foreign(problem).at(anywhere(first.bound.plan)).locate(first.bound.text) from problem
+    return {i: replace(results[str(i)], name=q.name, key=q.key) for i, q in group.items()}
