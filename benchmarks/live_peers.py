@@ -28,6 +28,8 @@ from typing import Any
 
 BEATS = 10
 KEYS = 1000
+SAMPLES = 50
+"""So many rows a second are followed: Flink's client brings some three hundred."""
 SAMPLE = re.compile(r"d\D*(\d{16}), (\d{16})")
 RECENT = "WINDOW(RANGE 10 SECONDS)"
 
@@ -159,6 +161,8 @@ def run_flink(query: str, folder: str, step: int) -> None:
         "pipeline.object-reuse": "true", "state.backend.type": "hashmap", "taskmanager.memory.task.heap.size": "4 g",
         "taskmanager.memory.managed.size": "512 m", "table.local-time-zone": "UTC", "parallelism.default": "2",
         "taskmanager.numberOfTaskSlots": "2", "pipeline.jars": jars, "pipeline.classpaths": jars,
+        # A reader that is given no file must not hold time back.
+        "table.exec.source.idle-timeout": "100 ms",
     }  # fmt: skip
     configuration = Configuration()
     for key, value in settings.items():
@@ -242,11 +246,12 @@ def measured(name: str, query: str, rate: int, warm: float, seconds: float) -> l
     place = Path(tempfile.mkdtemp(prefix="live-peers-"))
     folder = place / "rows"
     folder.mkdir()
-    wanted, stopped = multiprocessing.Value("d", 100.0), multiprocessing.Event()
+    # Few rows at first, so that what came while the engine started is soon done; enough for a join to find pairs.
+    wanted, stopped = multiprocessing.Value("d", min(float(rate), 10_000.0)), multiprocessing.Event()
     producer = multiprocessing.Process(target=produce, args=(str(folder), wanted, stopped), daemon=True)
     producer.start()
     try:
-        with engine(name, query, folder, max(1, rate // 5000)) as samples:
+        with engine(name, query, folder, max(1, rate // SAMPLES)) as samples:
             samples.ready.wait(120)
             end = time.monotonic() + 90
             while not samples.found and time.monotonic() < end and samples.process.poll() is None:

@@ -19,6 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 NEEDS_JVM = ("tests/spark", "tidegate/spark", "tidegate/runtime", "tidegate/query.py", "tidegate/session.py")
 """Tests and doctests below these paths may start Spark, also without the `spark` fixture."""
 
+PROGRAMS = ("tests/spark/test_crashes", "tests/spark/test_interrupt", "tests/spark/test_kills")
+"""Tests that start programs and end them: they need no session of their own, so they can run beside those that share one."""
+
 VOLUME = (
     "tests/fuzz/", "tests/limits/", "tests/kernels/", "tests/optimizer/", "tests/nexmark/", "tests/windows/test_sequence_kernels",
     "tests/syncsql/test_kernels", "tests/syncsql/test_shop",
@@ -53,6 +56,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         path = item.path.relative_to(ROOT).as_posix() if item.path.is_relative_to(ROOT) else ""
         if path.startswith(VOLUME):
             item.add_marker(pytest.mark.volume)
+        if path.startswith(PROGRAMS):
+            item.add_marker(pytest.mark.programs)
         below = any(path == place or path.startswith(place + "/") for place in NEEDS_JVM)
         if below or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)

@@ -65,7 +65,10 @@ def check(cases: Mapping[str, Case], dice: random.Random, partitions: int) -> st
         first.streams.sources(first.width), partitions, {**first.catalog.functions, **first.catalog.aggregates},
         first.streams.unit, first.width,
     )  # fmt: skip
-    ends = [t * run.instant for t in sorted(dice.sample(range(-2, 22), 7))]
+    # Epochs in which no time passes are among them.
+    ends = [t * run.instant for t in sorted(dice.choices(range(-2, 22), k=8))]
+    if dice.random() < 0.3:
+        ends[0] = MIN  # no source has promised anything yet
     waiting, said = list(cases), []
     for i, upto in enumerate([*ends, MAX]):
         if len(run.members) > 1 and dice.random() < 0.4:

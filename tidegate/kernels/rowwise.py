@@ -21,6 +21,7 @@ from tidegate.kernels.rows import (
     payload_types,
     table,
 )
+from tidegate.kernels.screening import Need, needs_of
 from tidegate.scalars.columns import dtype
 from tidegate.time import MAX, MIN
 from tidegate.types import BOOLEAN, Schema
@@ -60,6 +61,11 @@ class FilterKernel(Stateless):
     @cached_property
     def holds(self) -> Scalar:
         return Scalar(self.predicate, self.schema, BOOLEAN, self.functions)
+
+    @cached_property
+    def needs(self) -> tuple[Need, ...]:
+        """What must hold for a row to stay, as far as it can be told of many rows at once."""
+        return needs_of(self.predicate, self.schema)
 
     def apply(self, chunks: Sequence[Frame]) -> Frame:
         (chunk,) = chunks

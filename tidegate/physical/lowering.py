@@ -8,8 +8,9 @@ before `upto`. It may stand for a whole plan or for a part of one, whose leaves 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -35,10 +36,12 @@ from tidegate.kernels.rowwise import (
     FilterKernel,
     OneRowKernel,
     ProjectKernel,
+    Stateless,
     SubtractKernel,
     UnionKernel,
     scanned,
 )
+from tidegate.kernels.screening import Screen
 from tidegate.kernels.sequences import (
     RowsByTimeKernel,
     SequenceByRowsKernel,
@@ -55,6 +58,7 @@ from tidegate.physical.identity import Identity, identity_of
 from tidegate.physical.spark_columns import called_names
 from tidegate.scalars.expressions import ref, span_of
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
+from tidegate.time import MIN
 from tidegate.types import Field, Schema
 
 States = Mapping[str, State]
@@ -111,6 +115,8 @@ class Program:
 
     def standing(self, states: States, wanted: Iterable[Identity], since: int) -> dict[Identity, Frame]:
         """What some operators and leaves show when the epoch begins at `since`, as rows from then on (see `kernels.standing`)."""
+        if since == MIN:
+            return {}
         by_id = {o.id: o for o in self.operators}
         found = {leaf.id: empty_chunk(leaf.schema) for leaf in self.leaves}
 
@@ -155,24 +161,39 @@ class Program:
                 chunk = empty_chunk(schema)
                 chunk = chunk.with_columns(seq=pl.lit(0, dtype=pl.Int64)) if leaf.seq else chunk
             results[leaf.id] = scanned(chunk, schema, leaf.seq)
+        screens: dict[Identity, Screen] = {}
         for operator in self.operators:
             begins = operator.id in beginners
             chunks_in = [
                 joined_to(shown.get(i), results[i]) if begins else results[i] for i in operator.inputs
             ]
-            try:
-                state, out = operator.kernel.step(states.get(operator.id, {}), chunks_in, upto)
-            except Diagnostic as problem:
-                problem.operator = operator.id
-                raise
-            results[operator.id] = out
-            if operator.kernel.layout:
-                after[operator.id] = state
+            if isinstance(operator.kernel, Stateless):
+                screen = None if begins else screens.setdefault(operator.inputs[0], Screen(chunks_in[0]))
+                results[operator.id] = self._passed(operator, chunks_in, screen)
+            else:
+                state = states.get(operator.id, {})
+                after[operator.id], results[operator.id] = _stepped(operator, state, chunks_in, upto)
             for i in operator.inputs:
                 uses[i] -= 1
                 if not uses[i]:
                     del results[i]
         return after, tuple(_emitted(results[o]) for o in self.outputs)
+
+    def _passed(self, operator: Operator, chunks: Sequence[Frame], screen: Screen | None) -> Frame:
+        """What an operator without state makes of some rows; where it can make nothing of them, it is not asked."""
+        kernel = operator.kernel
+        if screen is not None and isinstance(kernel, FilterKernel) and screen.excludes(kernel.needs):
+            return screen.nothing
+        if any(c.height for c in chunks):
+            return _stepped(operator, {}, chunks, 0)[1]
+        if operator.id not in self._nothing:
+            self._nothing[operator.id] = _stepped(operator, {}, chunks, 0)[1]
+        return self._nothing[operator.id]
+
+    @cached_property
+    def _nothing(self) -> dict[Identity, Frame]:
+        """What operators without state make of no rows."""
+        return {}
 
     def _uses(self) -> dict[Identity, int]:
         uses = dict.fromkeys([*(x.id for x in self.leaves), *(o.id for o in self.operators)], 0)
@@ -184,6 +205,14 @@ class Program:
         """`step_all` of a program with one output."""
         after, (out,) = self.step_all(states, chunks, upto)
         return after, out
+
+
+def _stepped(operator: Operator, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
+    try:
+        return operator.kernel.step(state, chunks, upto)
+    except Diagnostic as problem:
+        problem.operator = operator.id
+        raise
 
 
 def joined_to(before: Frame | None, rows: Frame) -> Frame:
@@ -212,6 +241,8 @@ def rows_of_scan(scan: op.Scan) -> Rows:
 
 def _emitted(rows: Frame) -> Frame:
     """Rows as they leave a program: the order of arrival stays inside."""
+    if tuple(rows.columns[-len(VALIDITY) :]) == VALIDITY:
+        return rows
     payload = [c for c in rows.columns if c not in VALIDITY and c != "seq"]
     return rows.select(*payload, *VALIDITY)
 
