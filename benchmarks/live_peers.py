@@ -29,7 +29,9 @@ from typing import Any
 BEATS = 10
 KEYS = 1000
 SAMPLES = 50
-"""So many rows a second are followed: Flink's client brings some three hundred."""
+"""So many rows of the answer a second are followed: Flink's client brings some three hundred."""
+ANSWERED = {"filter": lambda rate: rate / 100, "join": lambda rate: rate * rate * 2.5e-7}
+"""Rows of the answer a second, where they are not as many as those that come."""
 SAMPLE = re.compile(r"d\D*(\d{16}), (\d{16})")
 RECENT = "WINDOW(RANGE 10 SECONDS)"
 
@@ -251,7 +253,8 @@ def measured(name: str, query: str, rate: int, warm: float, seconds: float) -> l
     producer = multiprocessing.Process(target=produce, args=(str(folder), wanted, stopped), daemon=True)
     producer.start()
     try:
-        with engine(name, query, folder, max(1, rate // SAMPLES)) as samples:
+        step = max(1, int(ANSWERED.get(query, float)(rate)) // SAMPLES)
+        with engine(name, query, folder, step) as samples:
             samples.ready.wait(120)
             end = time.monotonic() + 90
             while not samples.found and time.monotonic() < end and samples.process.poll() is None:

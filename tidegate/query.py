@@ -139,19 +139,22 @@ class Query:
         sink: Sink | None = None,
         begin: bool = True,
         epochs: Epochs | None = None,
+        history: bool = False,
     ) -> LiveQuery:
         """Run over live data: an epoch every `epoch` seconds (0.2, or 1 where a source is Spark's). Answers older than `retention` ticks may be dropped.
         `epochs` says where they run: as Spark jobs, in the driver's process, or (auto) wherever they cost less.
 
         Queries over the same kind of time run in one graph: the first one decides all three, and a later one that asks for others is
         refused. On the same state directory, a query of the same name goes on where it stopped. With `begin` False, the
-        graph advances only when it is told to.
+        graph advances only when it is told to. With `history`, what came before is read again, where it can be: the answer is then that of a
+        query which was there from the beginning.
         """
         check_said(epoch, retention, epochs)
         if sink is not None and hasattr(sink, "path"):
             self.bound.catalog.policy.check_value("sink", "", "path", sink.path)
         with self._located():
-            return self.session.start(self.asked(name, sink, epoch, retention, epochs), begin)
+            asked = self.asked(name, sink, epoch, retention, epochs)
+            return self.session.start(replace(asked, history=history), begin)
 
     def asked(
         self,
@@ -169,13 +172,19 @@ class Query:
             self.session.retention if retention is None else retention, epochs or self.session.epochs,
         )  # fmt: skip
 
-    def into(self, sink: SourceCall, progress: Progress | None = None, name: str | None = None) -> Any:
+    def into(
+        self,
+        sink: SourceCall,
+        progress: Progress | None = None,
+        name: str | None = None,
+        history: bool = False,
+    ) -> Any:
         """Write the changes of the answer to a sink: at once over recorded data, epoch by epoch over live data or under a name."""
         self._check("sink", sink)
         with self._located():
             target = open_sink(sink, complete=self.bound.output == "COMPLETE")
         if self.is_live or name is not None:
-            return self.start(name, sink=target)
+            return self.start(name, sink=target, history=history)
         owner = uuid.uuid4().hex
         refuse_taken(target, owner)
         result = self.run(progress)

@@ -207,10 +207,11 @@ class Session(OwnConnectors, Settings):
                 return self._insert(statement, text, progress)
             case syntax.StartQuery():
                 asked, name = statement.args["query"], statement.this.name
+                history = bool(statement.args.get("history"))
                 with told_at(span_of(statement.this), text):
                     if isinstance(asked, syntax.InsertInto):
-                        return self._insert(asked, text, progress, name)
-                    return self.bound_query(asked, text).start(name)
+                        return self._insert(asked, text, progress, name, history)
+                    return self.bound_query(asked, text).start(name, history=history)
             case syntax.StopQuery():
                 with told_at(span_of(statement.this), text):
                     return self.running.named(statement.this.name).stop()
@@ -227,13 +228,18 @@ class Session(OwnConnectors, Settings):
         return query.start() if query.is_live else query.run(progress)
 
     def _insert(
-        self, statement: syntax.InsertInto, text: str, progress: Progress | None, name: str | None = None
+        self,
+        statement: syntax.InsertInto,
+        text: str,
+        progress: Progress | None,
+        name: str | None = None,
+        history: bool = False,
     ) -> Any:
         call, said = statement.args["sink"], statement.args.get("options")
         with told_at(span_of(call), text):
             sink = read_call(call, said, self.catalog, "sink")
             open_sink(sink)  # it may be at a place that it cannot be at
-        return self.bound_query(statement.args["query"], text).into(sink, progress, name)
+        return self.bound_query(statement.args["query"], text).into(sink, progress, name, history)
 
     def query(self, text: str) -> Query:
         """A query, bound and optimized, not started."""

@@ -12,12 +12,12 @@ from tests.fuzz.partition_runs import EARLY, Partitioned
 from tests.fuzz.players import frames
 from tidegate.algebra import operators as op
 from tidegate.kernels.rows import Frame, from_rows, to_rows
-from tidegate.physical.joining import Company, beginners, plan_joining, shares
+from tidegate.physical.joining import Company, beginners
 from tidegate.physical.lowering import Program, joined_to
-from tidegate.physical.plan import Birth, Input, OperatorRows, Plan, SourceRows, disputed, united
+from tidegate.physical.plan import Input, OperatorRows, Plan, SourceRows, disputed, united
 from tidegate.physical.planning import plan_query
 from tidegate.reference.snapshots import PhysicalRow, Source
-from tidegate.runtime.beginnings import beginning
+from tidegate.runtime.beginnings import joined
 from tidegate.runtime.ledger import KnownQuery, Manifest, SourceProgress
 from tidegate.time import MAX, MIN
 from tidegate.worker.segments import WAITING, settled
@@ -60,16 +60,12 @@ class GraphRun(Partitioned):
         return united((m.physical for m in self.settled.values()), self.columns)
 
     def add(self, name: str, root: op.Node) -> Member:
-        birth = Birth(self.number)
         together = united(m.physical for m in self.members.values())
         company = Company(together, self.running, lambda id_: id_ in self.rows)
-        mine = plan_joining(company, name, root, self.functions, birth)
-        birth = next((i.birth for i in mine.inputs.values() if i.birth.epoch == self.number), birth)
         progress = {n: SourceProgress(newest=t) for n, t in self.newest.items()}
         before = Manifest(self.number, self.since, sources=progress)
         others = [(m.physical, m.known) for m in self.settled.values()]
-        since, complete = beginning(root, mine, birth, before, others, self.width)
-        known = KnownQuery(birth, since, mine.answers[name], name, shares(mine, birth), complete)
+        mine, known = joined(name, root, self.functions, before, company, others, self.width)
         # What a restart plans is what runs.
         again = plan_query(name, root, self.functions, known.birth, known.shared)
         assert again.answers == mine.answers

@@ -227,3 +227,76 @@ def test_recorded_queries_are_run_together(spark: SparkSession) -> None:
     assert raised.value.condition == "DIVIDE_BY_ZERO"
     assert raised.value.text == "SELECT 1 / (v - v) AS x FROM S"
     assert session.run([]) == []
+
+
+def test_a_query_with_history_answers_as_if_it_had_been_there(spark: SparkSession, tmp_path: Path) -> None:
+    """It comes after two files, one of which has a row that is refused; another file comes later, and the program ends in between."""
+    folder, state = tmp_path / "in", tmp_path / "state"
+    folder.mkdir()
+    texts = {
+        "window": "SELECT k, COUNT(*) AS n FROM F WINDOW(RANGE 9) GROUP BY k",
+        "rows": "SELECT k, v FROM F WINDOW(PARTITION BY k ROWS 2)",
+        "relation": "SELECT k, v FROM L WHERE v > 2",
+        "insertions": "SELECT * FROM ISTREAM(SELECT v, COUNT(*) AS n FROM F WINDOW(RANGE 4) GROUP BY v)",
+    }
+
+    def written(number: int, more: str = "") -> None:
+        rows = "".join(f"{r['k']},{r['v']},{r['t']}\n" for r in BATCHES[number])
+        (folder / f"{number}.csv").write_text("k,v,t\n" + rows + more)
+
+    def begun_again() -> Session:
+        session = connect(spark=spark, state=str(state), partitions=2)
+        session.sql(
+            f"CREATE STREAM F(k INT, v INT, t BIGINT) SOURCE csv('{folder}') ORDERED BY t;"
+            "CREATE STREAM L OVER F KEY k"
+        )
+        return session
+
+    session = begun_again()
+    first = session.query("SELECT v FROM F").start("first", begin=False)
+    for number, more in ((0, ""), (1, "9,hot,12\n")):
+        written(number, more)
+        first.run.drain()
+    late = {n: session.query(text).start(n, begin=False, history=True) for n, text in texts.items()}
+    assert {q.complete_from for q in late.values()} == {MIN}
+    written(2)
+    first.run.drain()
+    session.close()
+    session = begun_again()
+    first = session.query("SELECT v FROM F").start("first", begin=False)
+    late = {n: session.query(text).start(n, begin=False, history=True) for n, text in texts.items()}
+    written(3)
+    first.run.finish()
+    assert first.run.status()["sources"]["F"]["quarantine"] == {"column 'v' is no INT": 1}
+    whole = begun_again()
+    for name, text in texts.items():
+        assert sorted(late[name].intervals().collect()) == sorted(
+            whole.query(text).run().intervals().collect()
+        ), name
+    session.close()
+
+
+def test_history_that_is_not_there_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    session = opened(spark, tmp_path / "state")
+    folder = tmp_path / "in"
+    folder.mkdir()
+    file = folder / "1.csv"
+    file.write_text("a,t\n1,1\n2,20\n")
+    session.sql(f"CREATE STREAM F(a INT, t BIGINT) SOURCE csv('{folder}') ORDERED BY t")
+    session.sql(f"CREATE STREAM G(a INT, t BIGINT) SOURCE csv('{folder}') ORDERED BY t")
+    live = session.query("SELECT a FROM F").start("files", begin=False)
+    session.query("SELECT k FROM S").start("rows", begin=False)
+    session.push("S", BATCHES[0])
+    live.run.drain()
+    for text, condition in (
+        ("START late WITH HISTORY AS SELECT v FROM S WINDOW(ROWS 2)", "HISTORY_GONE"),
+        ("START late WITH HISTORY AS SELECT a FROM G WINDOW(ROWS 2)", "HISTORY_LATE"),
+    ):
+        with pytest.raises(Diagnostic) as raised:
+            session.sql(text)
+        assert (raised.value.condition, raised.value.position is not None) == (condition, True), text
+    file.write_text("a,t\n7,1\n8,20\n9,21\n")
+    with pytest.raises(Diagnostic, match=r"HISTORY_GONE.*1\.csv is gone, or has changed"):
+        session.query("SELECT a FROM F WINDOW(ROWS 2)").start("late", begin=False, history=True)
+    assert session.queries() == ["files", "rows"]
+    session.close()

@@ -178,10 +178,11 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
             return self._parse_show_statement()
         if self._match_text_seq("START"):
             name = self._expect_name("a name for the query")
+            history = bool(self._match_text_seq("WITH", "HISTORY"))
             self._expect("AS")
             inserts = self._match_text_seq("INSERT")
             query = self._parse_insert_statement() if inserts else self._parse_query()
-            return syntax.StartQuery(this=name, query=query)
+            return syntax.StartQuery(this=name, query=query, history=history)
         if self._match_text_seq("STOP"):
             return syntax.StopQuery(this=self._expect_name("the name of a query"))
         if self._match_text_seq("EXPLAIN"):

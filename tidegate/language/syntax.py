@@ -72,9 +72,9 @@ class InsertInto(Statement):
 
 
 class StartQuery(Statement):
-    """`START name AS query`, `START name AS INSERT INTO sink query`."""
+    """`START name [WITH HISTORY] AS query`, `START name [WITH HISTORY] AS INSERT INTO sink query`."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "query": True}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "query": True, "history": False}
 
 
 class StopQuery(Statement):

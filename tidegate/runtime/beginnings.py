@@ -2,18 +2,53 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from tidegate.algebra.modify import Modify, Sync
 from tidegate.algebra.operators import Dstream, Istream, Node, Scan, Window
 from tidegate.algebra.properties import properties
+from tidegate.connectors.raw import RawStream
+from tidegate.errors import Diagnostic
 from tidegate.physical.identity import Identity
+from tidegate.physical.joining import Company, plan_joining, shares
 from tidegate.physical.plan import Birth, OperatorRows, Plan, SourceRows
 from tidegate.runtime.ledger import KnownQuery, Manifest
 from tidegate.time import MIN, add, shown
 
 Others = Sequence[tuple[Plan, KnownQuery]]
 """The queries that have run."""
+
+
+def joined(
+    name: str,
+    root: Node,
+    functions: Mapping[str, Any],
+    before: Manifest,
+    company: Company,
+    others: Others,
+    width: int,
+) -> tuple[Plan, KnownQuery]:
+    """The plan of a query that joins others after an epoch, and what the graph is to remember of it."""
+    mine = plan_joining(company, name, root, functions, Birth(before.epoch))
+    birth = _birth(mine, before)
+    since, complete = beginning(root, mine, birth, before, others, width)
+    shared = shares(mine, birth)
+    return mine, KnownQuery(birth, since, mine.answers[name], uuid.uuid4().hex, shared, complete)
+
+
+def apart(
+    name: str, root: Node, functions: Mapping[str, Any], before: Manifest, together: Plan
+) -> tuple[Plan, KnownQuery]:
+    """The same for a query that shares nothing, because it is to be told all that came before."""
+    mine = plan_joining(Company(together), name, root, functions, Birth(before.epoch))
+    return mine, KnownQuery(_birth(mine, before), MIN, mine.answers[name], uuid.uuid4().hex)
+
+
+def _birth(mine: Plan, before: Manifest) -> Birth:
+    own = (i.birth for i in mine.inputs.values() if i.birth.epoch == before.epoch)
+    return next(own, Birth(before.epoch))
 
 
 def beginning(
@@ -38,6 +73,24 @@ def beginning(
     whole.append(_filled(root, own, seen, since))
     missing = [t for t in whole if t is None]
     return since, None if missing else max([since, *(t for t in whole if t is not None)])
+
+
+def not_kept(stream: str) -> RawStream:
+    """Refuse to read again what came before."""
+    raise Diagnostic(
+        "HISTORY_GONE",
+        f"rows of '{stream}' that came before cannot be read again",
+        help="files of this machine can, unless Spark's own stream follows them; without history the query sees what comes",
+    )
+
+
+def not_read(stream: str) -> None:
+    """Refuse to let a stream begin after its rows."""
+    raise Diagnostic(
+        "HISTORY_LATE",
+        f"no running query reads '{stream}', and time has passed where they run: its first rows would be late",
+        help="start the query before the others, or on a state directory of its own",
+    )
 
 
 def shared_with(mine: Plan, others: Mapping[str, Plan]) -> list[str]:

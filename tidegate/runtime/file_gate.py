@@ -165,6 +165,15 @@ class FileGate:
         os.remove(link)
         return self._set_aside(file, mark, f"{file} cannot be read: {why}")
 
+    def check_unchanged(self, folder: str) -> None:
+        """Refuse to read files again that are not what they were."""
+        for name in self.storage.names(folder):
+            file, parts = os.readlink(self.storage.path(f"{folder}/{name}")), _LINK.match(name)
+            if parts is None or _mark(file) != (int(parts[2]), int(parts[3])):
+                raise Diagnostic(
+                    "HISTORY_GONE", f"{file} is gone, or has changed since '{self.definition.name}' read it"
+                )
+
     def has_read(self, link: str) -> None:
         """A link that a counted epoch has read."""
         self._waiting.pop(link, None)

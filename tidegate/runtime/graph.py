@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -24,17 +23,17 @@ from pyspark.sql import DataFrame, SparkSession
 from tidegate.algebra.failures import user_calls
 from tidegate.algebra.operators import Node
 from tidegate.connectors.sinks import Sink, refuse_taken
-from tidegate.connectors.sources import read_recorded
+from tidegate.connectors.sources import RawStream, read_recorded
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.exchange.messages import Message, Refused, WaveReport
 from tidegate.language.catalog import StreamDefinition
-from tidegate.physical.joining import Company, beginners, plan_joining, shares
+from tidegate.physical.joining import Company, beginners
 from tidegate.physical.plan import Birth, Plan, disputed, united
 from tidegate.physical.planning import plan_query
 from tidegate.physical.printing import describe
 from tidegate.physical.spark_columns import outsource
 from tidegate.runtime.batches import Batch, combine
-from tidegate.runtime.beginnings import beginning, complete_line, shared_with
+from tidegate.runtime.beginnings import apart, complete_line, joined, not_kept, not_read, shared_with
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.deliveries import Deliveries
 from tidegate.runtime.figures import Figures, Pace
@@ -103,6 +102,10 @@ class LiveGraph:
         self._queries: dict[str, Query] = {}
         self._released: frozenset[str] = frozenset()
         """Queries that the storage knows and that are to end with the next epoch."""
+        self.past: Callable[[str], RawStream] = not_kept
+        """The rows of a stream that have counted, read again."""
+        self._catching_up: frozenset[Birth] = frozenset()
+        """Births of inputs that are to get those in the next epoch."""
         self._left: list[Query] = []
         """Queries of the last epoch that have left since."""
         self._ended: dict[str, int] = {}
@@ -159,6 +162,10 @@ class LiveGraph:
             known = self.ledger.latest.queries.get(name)
             if known is None:
                 mine, known = self._joined(name, plan, functions)
+                if joining.history and known.complete != MIN:
+                    self._check_past(plan, definitions)
+                    mine, known = apart(name, plan, functions, self.ledger.latest, self._together)
+                    self._catching_up |= {known.birth}
             else:
                 mine = plan_query(name, plan, functions, known.birth, known.shared)
             if mine.answers[name] != known.answer:
@@ -207,16 +214,14 @@ class LiveGraph:
 
     def _joined(self, name: str, plan: Node, functions: Mapping[str, Any]) -> tuple[Plan, KnownQuery]:
         """The physical plan of a new query beside those that run, and what the graph is to remember of it."""
-        before, running = self.ledger.latest, self._running()
-        company = Company(self._together, running, lambda id_: bool(self.ledger.parts(id_)))
-        mine = plan_joining(company, name, plan, functions, Birth(before.epoch))
-        own = {i.birth for i in mine.inputs.values() if i.birth.epoch == before.epoch}
-        birth = next(iter(own), Birth(before.epoch))
+        company = Company(self._together, self._running(), lambda id_: bool(self.ledger.parts(id_)))
         others = [(q.physical, q.known) for q in self._settled()]
-        since, complete = beginning(plan, mine, birth, before, others, self.width)
-        return mine, KnownQuery(
-            birth, since, mine.answers[name], uuid.uuid4().hex, shares(mine, birth), complete
-        )
+        return joined(name, plan, functions, self.ledger.latest, company, others, self.width)
+
+    def _check_past(self, plan: Node, definitions: Mapping[str, StreamDefinition]) -> None:
+        """Refuse history that cannot be read again."""
+        for stream in sorted(s for s in source_names({"": plan}) if not definitions[s].table):
+            self.past(stream) if stream in self.ledger.latest.sources else not_read(stream)
 
     def preview(self, plan: Node, functions: Mapping[str, Any], moments: bool) -> list[str]:
         """What a query would share with those that run, if it joined now, and from when on it would be complete."""
@@ -420,12 +425,14 @@ class LiveGraph:
             )
             self.ledger.commit(manifest)
             self._aside, self._left = [], []
+            caught_up, self._catching_up = bool(self._catching_up), frozenset()
             self._places = self._ready().places
             self._pace.tasks = messages
             synchronized = {q.name: q.plan for q in self._queries.values() if q.synchronized}
             self._pace.pass_points(synchronized, self._instant(before.upto), self._instant(upto))
             self._pace.epochs = [*self._pace.epochs[-99:], (started, now, done.rows)]
-            self.epochs.learn(done.place, done.rows, now - started)
+            if not caught_up:
+                self.epochs.learn(done.place, done.rows, now - started)
             self._publish()
             with self.committed:
                 self.committed.notify_all()
@@ -473,8 +480,11 @@ class LiveGraph:
             beginning=self._beginning(before),
         )
         streams = {n: self.definitions[n] for n in self.streams()}
-        gathering = Gathering(job, streams, self.epochs, self.wall())
-        came = gathering.came(self._tables(job, before), batch, taken or {})
+        # What has come in days is not gathered in this process.
+        places = Places("spark") if self._catching_up else self.epochs
+        gathering = Gathering(job, streams, places, self.wall())
+        first = [*self._tables(job, before), *self._history(job, before)]
+        came = gathering.came(first, batch, taken or {})
         sources = self.promises.progress(streams, before.sources, came.seen, self.wall())
         if upto is None:
             upto = self.promises.watermark(streams, sources, self.width)
@@ -515,6 +525,18 @@ class LiveGraph:
                 frames.append(job.enter(stream.frame, [job.feed(name, lanes)]))
         single = self._ready().lanes_from(None, fresh)
         return [*frames, job.one_row(single)] if single else frames
+
+    def _history(self, job: Job, before: Manifest) -> list[DataFrame]:
+        """For queries that asked for it, the rows that have counted; what was refused then is not told again."""
+        frames = []
+        for name in sorted(self._ready().sources(self._catching_up) & set(before.sources)):
+            if not self.definitions[name].table:
+                newest = before.sources[name].newest
+                rows = self.past(name).frame.filter(f"bad IS NULL AND ts <= {newest}")
+                frames.append(
+                    job.enter(rows, [job.feed(name, self._ready().lanes_from(name, self._catching_up))])
+                )
+        return frames
 
     def _renews(self, before: Manifest) -> bool:
         """Whether somebody who keeps state has left its wave, or begins anew: then logs do, without what nobody runs any more."""

@@ -71,6 +71,13 @@ class Inbox:
         definition = replace(self.definition, entered=now)
         return self.source.taken(spark, definition, self.storage.path(self._folder("taking")))
 
+    def past(self, spark: SparkSession) -> RawStream:
+        """All rows of files that have counted. A file that is gone, or is not what it was, is named."""
+        folder = self._folder("read")
+        assert self.gate is not None
+        self.gate.check_unchanged(folder)
+        return self.source.taken(spark, self.definition, self.storage.path(folder))
+
     def discard(self, counted: Collection[str]) -> None:
         """Put away what has counted."""
         for name in self.storage.names(self._folder("taking")):

@@ -22,6 +22,7 @@ from tidegate.errors import Diagnostic, foreign
 from tidegate.language.catalog import StreamDefinition
 from tidegate.language.statements import check_call
 from tidegate.redaction import masked
+from tidegate.runtime.beginnings import not_kept
 from tidegate.runtime.drives import DirectDrive, Drive, StructuredDrive, live_session
 from tidegate.runtime.file_gate import FileGate, gate_of
 from tidegate.runtime.graph import LiveGraph
@@ -59,6 +60,7 @@ class LiveRun:
         self._polled: dict[str, Polled] = {}
         self._gates: dict[str, FileGate] = {}
         self._reported: Mapping[str, SourceProgress] = {}
+        graph.past = self._past
 
     # Life.
 
@@ -293,6 +295,14 @@ class LiveRun:
         if self.graph.storage.local is None or (gate is None and not source.inbox):
             return None
         return Inbox(self.graph.storage, definition, source, gate)
+
+    def _past(self, name: str) -> RawStream:
+        """The rows of a stream that have counted, read again."""
+        definition = self.graph.definitions[name]
+        inbox = self._inbox(definition) if self.graph.ledger.latest.batch < 0 else None
+        if inbox is None or inbox.gate is None or definition.stamped:
+            return not_kept(name)
+        return inbox.past(self._spark)
 
     def ready(self) -> None:
         """Before an epoch: whether what Spark alone follows may still be read (links may have come), and which files are gone."""

@@ -62,3 +62,5 @@ class Joining:
     """Rows of tables, and first rows of `memory` streams."""
     key: tuple[int, ...] | None = None
     """See `Query`."""
+    history: bool = False
+    """Whether what came before is to be read again."""

@@ -55,6 +55,8 @@ class Asked:
     epoch: float | None = None
     retention: int | None = None
     epochs: Epochs | None = None
+    history: bool = False
+    """Whether what came before is to be read again."""
 
     @property
     def kind(self) -> str:
@@ -146,7 +148,7 @@ class Running:
             )
             try:
                 _check_pace(run, asked)
-                joining = Joining(asked.definitions, asked.functions, asked.data, asked.key)
+                joining = Joining(asked.definitions, asked.functions, asked.data, asked.key, asked.history)
                 query = run.add(asked.name, asked.plan, asked.sinks, joining)
                 warn(query.physical, asked.text)
                 if known is None:
