@@ -87,8 +87,8 @@ class Diagnostic(Exception):  # noqa: N818 - it is the word users read
         """Give the text; offsets become a line and a column. What is already known stays."""
         if self.text is None:
             self.text = masked(text)
-            if self.position is None and self.span is not None:
-                self.position = position_at(text, *self.span)
+        if self.position is None and self.span is not None and self.text == masked(text):
+            self.position = position_at(text, *self.span)
         return self
 
     def __str__(self) -> str:

@@ -30,7 +30,7 @@ def located(diagnostic: Diagnostic, queries: Sequence[tuple[op.Node, str, Collec
     """The failure with its place in the one query (plan, text, user functions) that it can have happened in."""
     if diagnostic.text is not None:
         return diagnostic
-    possible = []
+    possible, likely = [], []
     for plan, text, functions in queries:
         suspects = _suspects(plan, diagnostic.condition, functions)
         span = diagnostic.span or (next(iter(suspects)) if len(suspects) == 1 else None)
@@ -39,10 +39,14 @@ def located(diagnostic: Diagnostic, queries: Sequence[tuple[op.Node, str, Collec
         told = diagnostic.span is not None or diagnostic.condition == WORKER_DIED
         if known or len(queries) == 1 or not told:
             possible.append((span, text))
+            likely += [(span, text)] if suspects else []
     if diagnostic.condition == WORKER_DIED:
         called = sorted({name for plan, _, functions in queries for name, _ in user_calls(plan, functions)})
         if called:
             diagnostic.help = f"it runs the user's {', '.join(called)}: look there for os._exit, native code or too much memory"
+    if likely and not diagnostic.condition.startswith("CAST"):
+        # Division and the like are never implicit: it was a query that has one.
+        possible = likely
     if len(possible) == 1:
         ((span, text),) = possible
         diagnostic.at(span).locate(text)
