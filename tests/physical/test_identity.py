@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tidegate.kernels.sync import SyncTicksKernel
 from tidegate.language.binder import bind
 from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition
 from tidegate.language.dialect import parse
+from tidegate.language.statements import define
 from tidegate.optimizer.driver import optimize
 from tidegate.physical.joining import Company, plan_joining
 from tidegate.physical.plan import Birth, Plan, united
@@ -127,3 +129,18 @@ def test_each_node_is_visited_once() -> None:
     visits = sum(1 for _ in root.walk())
     assert visits == len({id(n) for n in root.walk()}) < 400
     assert len(planned({"q": optimize(root)[0]}, {}).operators) < 1000
+
+
+def test_points_of_one_synchronization_are_not_taken_for_those_of_another() -> None:
+    """Plans of points were remembered by their address, which another plan may have next."""
+    steps = (2, 15, 7, 9, 4, 11, 13, 5)
+    text = "K"
+    for step in steps:
+        points = f"SELECT Timepoint FROM CLOCK WHERE Timepoint % {step} = 1"
+        text = f"(SELECT k, v FROM {text} SYNC BY ({points} UNION {points} AND Timepoint > 3))"
+    script = "CREATE STREAM K OVER S KEY k"
+    text, known = text[1:-1], define(parse(script)[0], catalog(), script)
+    root = bind(parse(text)[0], known, text).plan
+    for _ in range(20):
+        found = plan_query("q", root, {}, Birth()).operators.values()
+        assert tuple(o.kernel.ticks[0].step for o in found if isinstance(o.kernel, SyncTicksKernel)) == steps

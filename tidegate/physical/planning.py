@@ -334,7 +334,8 @@ class _Planner:
         columns: Columns | None = None,
     ) -> Placed:
         """The operator inside a region: what it reads is exchanged by the keys, traced down to its leaves."""
-        asked = (id(placed), region, broadcast, columns is None, *((k, e.sql()) for k, e in keys.items()))
+        # The operator itself, not its address: that may be another's once it is gone.
+        asked = (placed, region, broadcast, columns is None, *((k, e.sql()) for k, e in keys.items()))
         if asked not in self._bound:
             self._bound[asked] = self._bind_anew(placed, keys, region, broadcast, columns or {})
         return self._bound[asked]
