@@ -97,6 +97,7 @@ def run(
                 console.print(f"query {result.name} is running", markup=False)
             else:
                 _show(result, rows)
+    running = [query for query in running if query.is_in_graph]  # STOP may have ended some
     if running:
         _watch(session, running, state, rows)
 

@@ -54,3 +54,16 @@ def test_an_epoch_is_expected_to_be_as_the_last_one() -> None:
     assert places.small
     places.learn("spark", FEW + 1, 0.1)
     assert not places.small
+
+
+def test_one_large_epoch_does_not_start_what_is_cold() -> None:
+    """A thousand rows an epoch cost little in the driver; after a pause many have come at once. Spark's workers would take longer to start."""
+    places = Places()
+    played(places, 20_000, {"driver": 0.08, "spark": 9.0}, 10)
+    assert places.choose(900_000, possible=True) == "driver"
+    places.learn("driver", 900_000, 3.0)
+    assert places.choose(20_000, possible=True) == "driver"
+    # once they have started, what is expected to cost less is chosen at once
+    places.learn("spark", 900_000, 1.5)
+    places.learn("driver", 20_000, 0.08)
+    assert places.choose(900_000, possible=True) == "spark"

@@ -18,8 +18,12 @@ EPOCHS: tuple[Epochs, ...] = ("auto", "driver", "spark")
 FEW = 50_000
 """After an epoch of no more rows than this, the next one is expected to be small, and read at once."""
 
-MOST = 1_000_000
+MOST = 2_000_000
 """More rows than this are not gathered in the driver, whatever it costs."""
+
+COLD = 6.0
+"""Seconds that the first epoch at a place costs more than those that follow: processes start, code is loaded. So much must have been lost by
+staying before another place is tried for the first time."""
 
 GAIN = 0.75
 """The place changes where it is expected to cost no more than this part of the other."""
@@ -53,8 +57,13 @@ class Cost:
         """
         if not self.known:
             return self.price + self.per_row * rows
-        moved = sorted(seconds + self.per_row * (rows - came) for came, seconds in self.known)
+        # A row costs no more than an epoch did, shared by its rows.
+        per_row = min([self.per_row, *(seconds / came for came, seconds in self.known if came)])
+        moved = sorted(seconds + per_row * (rows - came) for came, seconds in self.known)
         return max(moved[len(moved) // 4], self.price / 2)
+
+
+_OTHER: dict[Place, Place] = {"spark": "driver", "driver": "spark"}
 
 
 @dataclass
@@ -70,6 +79,9 @@ class Places:
     """How many epochs the last place has had since it was chosen."""
     expected: int | None = None
     """How many rows the next epoch may have; None: nothing is known."""
+    used: set[Place] = field(default_factory=set)
+    lost: float = 0.0
+    """Seconds that the last place is expected to have cost more than the other one would have."""
 
     def choose(self, rows: int, possible: bool) -> Place:
         """Where an epoch of so many rows runs; `possible`: whether the driver's process will do."""
@@ -80,9 +92,11 @@ class Places:
         if rows > MOST:
             return "spark"
         costs = {place: cost.of(rows) for place, cost in self.costs.items()}
-        if self.last is not None:
-            costs[self.last] *= GAIN
-        return min(costs, key=lambda place: costs[place])
+        if self.last is None:
+            return min(costs, key=lambda place: costs[place])
+        other = _OTHER[self.last]
+        worth = costs[other] < GAIN * costs[self.last] and (other in self.used or self.lost > COLD)
+        return other if worth else self.last
 
     @property
     def small(self) -> bool:
@@ -93,4 +107,8 @@ class Places:
         self.stayed = self.stayed + 1 if place == self.last else 1
         if self.stayed > WARM:
             self.costs[place].learn(rows, seconds)
+        self.lost = max(0.0, self.lost + self.costs[place].of(rows) - self.costs[_OTHER[place]].of(rows))
+        if place != self.last:
+            self.lost = 0.0
         self.last, self.expected = place, rows
+        self.used.add(place)
