@@ -99,14 +99,8 @@ class GraphRun(Partitioned):
             for leaf, rows in frames(m.root, self.sources).items()
             if rows.height and (rows["ts"] == MIN).all()
         }
-        outputs: dict[str, list[Frame]] = {}
         self.shown: dict[str, list[Frame]] = {}
-        for w, program in self.programs.items():
-            fed = {entry.id: self._exchanged(entry, come, outputs) for entry in self.inputs(w)}
-            for p in range(self.partitions):
-                chunks = {name: parts[p] for name, parts in fed.items()}
-                for id_, chunk in self._step(w, program, p, chunks, upto).items():
-                    outputs.setdefault(id_, []).append(chunk)
+        self._waves(come, upto)
         for leaf, rows in come.items():
             name = leaf.removesuffix(" by arrival")
             if rows.height and leaf not in self.tables:

@@ -111,6 +111,10 @@ class Partitioned:
         """One epoch, on those of the recorded rows that have come by then."""
         limit = MAX if upto == MAX else upto + EARLY * self.instant
         come = {n: f.filter((pl.col("ts") >= self.seen) & (pl.col("ts") < limit)) for n, f in sources.items()}
+        self._waves(come, upto)
+        self.since, self.seen = upto, limit
+
+    def _waves(self, come: Mapping[str, Frame], upto: int) -> None:
         outputs: dict[str, list[Frame]] = {}
         for w, program in self.programs.items():
             fed = {entry.id: self._exchanged(entry, come, outputs) for entry in self.inputs(w)}
@@ -118,7 +122,6 @@ class Partitioned:
                 chunks = {name: parts[p] for name, parts in fed.items()}
                 for id_, chunk in self._step(w, program, p, chunks, upto).items():
                     outputs.setdefault(id_, []).append(chunk)
-        self.since, self.seen = upto, limit
 
     def _step(
         self, w: int, program: Program, p: int, chunks: dict[str, Frame], upto: int
