@@ -250,10 +250,16 @@ class Session(OwnConnectors, Settings):
             )
         return self.bound_query(statements[0], text)
 
-    def run(self, queries: Iterable[Query | str], progress: Progress | None = None) -> list[Result]:
+    def run(
+        self, queries: Iterable[Query | str] | str | Query, progress: Progress | None = None
+    ) -> list[Result]:
         """The answers to several queries over recorded data: what they have in common is read and computed once."""
-        asked = [self.query(q) if isinstance(q, str) else q for q in queries]
-        return run_together(asked, progress)
+        given = [queries] if isinstance(queries, str | Query) else [*queries]
+        if wrong := [q for q in given if not isinstance(q, str | Query)]:
+            raise Diagnostic(
+                "WRONG_ARGUMENTS", f"{wrong[0]!r} is no query", help="give texts, or what tg.query gave"
+            )
+        return run_together([self.query(q) if isinstance(q, str) else q for q in given], progress)
 
     def describe(self, name: str, text: str = "", at: exp.Expression | None = None) -> list[tuple[str, str]]:
         """The columns of a stream, view or table, with their types."""

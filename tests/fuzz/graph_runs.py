@@ -46,13 +46,15 @@ class GraphRun(Partitioned):
     ) -> None:
         self.sources, self.partitions, self.functions = sources, partitions, functions
         self.instant, self.width = unit * width, width
-        self.since, self.seen, self.number = MIN, MIN, 0
+        self.since, self.number = MIN, 0
         self.members: dict[str, Member] = {}
         self.settled: dict[str, Member] = {}
         self.columns: Mapping[str, tuple[int, ...]] = {}
         self.rows: dict[str, list[PhysicalRow]] = {}
         """What operators have answered, by operator."""
         self.newest: dict[str, int] = {}
+        self.read: dict[str, int] = {}
+        """Up to where the rows of each stream have come."""
         self.states, self.programs = {}, {}
 
     @property
@@ -92,7 +94,9 @@ class GraphRun(Partitioned):
         come: dict[str, Frame] = {}
         for member in self.members.values():
             for leaf, rows in frames(member.root, self.sources).items():
-                come[leaf] = rows.filter((pl.col("ts") >= self.seen) & (pl.col("ts") < limit))
+                # Of a stream that nobody has read, rows before the watermark are late.
+                seen = self.read.get(leaf, self.since)
+                come[leaf] = rows.filter((pl.col("ts") >= seen) & (pl.col("ts") < limit))
         self.tables = {
             leaf: rows
             for m in self.members.values()
@@ -105,8 +109,9 @@ class GraphRun(Partitioned):
             name = leaf.removesuffix(" by arrival")
             if rows.height and leaf not in self.tables:
                 self.newest[name] = max(self.newest.get(name, MIN), rows["ts"].max())  # type: ignore[type-var]
+        self.read |= dict.fromkeys(come, limit)
         self.columns = disputed((m.physical for m in self.members.values()), whole)
-        self.since, self.seen, self.number = upto, limit, self.number + 1
+        self.since, self.number = upto, self.number + 1
         self.settled = dict(self.members)
 
     def _step(

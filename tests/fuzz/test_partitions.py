@@ -58,6 +58,7 @@ QUERIES = {
     "sequence in rows": "SELECT a, s FROM S WINDOW(PARTITION BY a FROM i+1 ROWS TO i+2 ROWS EVERY 1 ROWS)",
     "session": "SELECT a, COUNT(*) FROM S WINDOW(PARTITION BY a SESSION 3) GROUP BY a",
     "insertions": "SELECT * FROM ISTREAM(SELECT a, COUNT(*) AS n FROM S WINDOW(RANGE 6) GROUP BY a)",
+    "window over insertions": "SELECT COUNT(*) AS n FROM ISTREAM(SELECT a FROM S WINDOW(RANGE 6)) WINDOW(RANGE 4)",
     "snapshots": "SELECT * FROM RSTREAM(SELECT a, COUNT(*) AS n FROM S WINDOW(RANGE 6) GROUP BY a) EVERY 3",
     "key stream": "SELECT a, b, s FROM K",
     "key streams joined": "SELECT K.a, K.b, N.c FROM K JOIN N ON K.a = N.a",

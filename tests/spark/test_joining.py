@@ -118,6 +118,7 @@ def test_what_cannot_be_told_says_from_when_it_is_complete(spark: SparkSession, 
         "rows": "SELECT k, v FROM S WINDOW(PARTITION BY k ROWS 2)",
         "a relation that nobody had": "SELECT k, v FROM K",
         "changes of what runs": f"SELECT * FROM ISTREAM({COUNTS})",
+        "a window over changes": "SELECT COUNT(*) AS n FROM ISTREAM(SELECT v FROM S WINDOW(RANGE 6)) WINDOW(RANGE 4)",
     }
     late = begun(session, texts)
     assert {n: q.complete_from for n, q in late.items()} == {
@@ -125,12 +126,18 @@ def test_what_cannot_be_told_says_from_when_it_is_complete(spark: SparkSession, 
         "rows": None,
         "a relation that nobody had": None,
         "changes of what runs": newest + 6 + 1,
+        "a window over changes": newest + 6 + 1 + 3,
     }
+    # A stream that nobody has read may have had rows all the same.
+    session.stream("U", [], schema="u INT, t BIGINT", ordered_by="t")
+    session.sql("CREATE STREAM KU OVER U KEY u")
+    assert "complete: not known" in session.query("SELECT u FROM KU").explain()
+    assert f"complete from {reached}" in session.query("SELECT u FROM U").explain()
     for batch in BATCHES[1:]:
         graph.advance({"S": batch})
     graph.finish()
     whole = opened(spark)
-    for name in ("another window", "changes of what runs"):
+    for name in ("another window", "changes of what runs", "a window over changes"):
         complete = late[name].complete_from
         assert complete is not None
         instants = range(complete, 36)
@@ -227,6 +234,9 @@ def test_recorded_queries_are_run_together(spark: SparkSession) -> None:
     assert raised.value.condition == "DIVIDE_BY_ZERO"
     assert raised.value.text == "SELECT 1 / (v - v) AS x FROM S"
     assert session.run([]) == []
+    assert len(session.run(texts[0])) == 1
+    with pytest.raises(Diagnostic, match="WRONG_ARGUMENTS"):
+        session.run([texts[0], None])  # type: ignore[list-item]
 
 
 def test_a_query_with_history_answers_as_if_it_had_been_there(spark: SparkSession, tmp_path: Path) -> None:

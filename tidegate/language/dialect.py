@@ -142,7 +142,7 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
 
     def _expect_name(self, what: str) -> exp.Identifier:
         name = self._parse_id_var(any_token=False)
-        if not isinstance(name, exp.Identifier):
+        if not isinstance(name, exp.Identifier) or not name.name:
             self._stop(f"expected {what}{self._but_found()}", *self._here())
         assert isinstance(name, exp.Identifier)
         return name

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidegate.algebra.modify import Modify, Sync
 from tidegate.algebra.operators import Dstream, Istream, Node, Scan, Window
 from tidegate.algebra.properties import properties
 from tidegate.connectors.raw import RawStream
 from tidegate.errors import Diagnostic
+from tidegate.kernels.modify import InsertsKernel, ModifyKernel
+from tidegate.kernels.sync import SyncEventsKernel, SyncTicksKernel
+from tidegate.physical.flow import Bound
 from tidegate.physical.identity import Identity
 from tidegate.physical.joining import Company, plan_joining, shares
 from tidegate.physical.plan import Birth, OperatorRows, Plan, SourceRows
@@ -19,6 +21,9 @@ from tidegate.time import MIN, add, shown
 
 Others = Sequence[tuple[Plan, KnownQuery]]
 """The queries that have run."""
+
+REMEMBERING = (ModifyKernel, InsertsKernel, SyncTicksKernel, SyncEventsKernel)
+"""What they show may depend on everything that came before."""
 
 
 def joined(
@@ -64,13 +69,12 @@ def beginning(
         if known.answer == answer:
             return known.since, known.complete
     own = _read_anew(mine, birth)
-    seen = {s for s in own if s in before.sources and before.sources[s].newest != MIN}
-    newest = (before.sources[s].newest for s in seen)
-    since = max([before.upto, *(add(t // width * width, width) for t in newest)])
+    newest = [before.sources[s].newest for s in own if s in before.sources]
+    since = max([before.upto, *(add(t // width * width, width) for t in newest if t != MIN)])
     if since == MIN:
         return MIN, MIN
     whole = [_complete(id_, others) for id_ in _shared(mine, others)]
-    whole.append(_filled(root, own, seen, since))
+    whole.append(None if _remembers(mine, birth, others) else _filled(root, own, since))
     missing = [t for t in whole if t is None]
     return since, None if missing else max([since, *(t for t in whole if t is not None)])
 
@@ -126,9 +130,23 @@ def complete_line(known: KnownQuery, moments: bool, width: int) -> str:
 
 
 def _read_anew(mine: Plan, birth: Birth) -> set[str]:
-    """The streams of which a query reads rows that came through an exchange of its own."""
-    origins = (i.origin for i in mine.inputs.values() if i.birth == birth)
-    return {o.name for o in origins if isinstance(o, SourceRows) and o.name is not None}
+    """The streams of which a query reads rows that come through an exchange of its own; tables are always whole."""
+    anew = (i for i in mine.inputs.values() if i.birth == birth and i.rows.bound != Bound.TABLE)
+    return {i.origin.name for i in anew if isinstance(i.origin, SourceRows) and i.origin.name is not None}
+
+
+def _remembers(mine: Plan, birth: Birth, others: Others) -> bool:
+    """Whether something begins that would have to know all that came before: relations, and what waits for points."""
+    running = {id_ for plan, _ in others for id_ in plan.operators}
+    kernels = (o.kernel for o in mine.operators.values() if o.id not in running)
+    lasting = (
+        i
+        for i in mine.inputs.values()
+        if i.birth == birth and isinstance(i.origin, SourceRows) and i.rows.form == "intervals"
+    )
+    return any(isinstance(k, REMEMBERING) for k in kernels) or any(
+        i.rows.bound != Bound.TABLE for i in lasting
+    )
 
 
 def _shared(mine: Plan, others: Others) -> set[Identity]:
@@ -149,25 +167,27 @@ def _complete(id_: Identity, others: Others) -> int | None:
     return min((t for t in users if t is not None), default=None)
 
 
-def _filled(root: Node, own: set[str], seen: set[str], since: int) -> int | None:
-    """When the windows over streams that are read anew have filled; what is synchronized waits for a point that nobody knows."""
-    reaches: list[int | None] = [1]
-    steps = 0
+def _filled(root: Node, own: set[str], since: int) -> int | None:
+    """When the windows over streams that are read anew have filled: what stands on a window sees back as far as both together."""
+    back: dict[int, int | None] = {}
     for node in root.walk():
-        names = set(_streams(node))
-        if isinstance(node, Window) and names & own:
-            reaches.append(properties(node).bounded)
-        elif isinstance(node, Istream | Dstream) and names & own:
-            steps += 1  # compares with the instant before
-        elif (
-            (isinstance(node, Sync) and names & own)
-            or (isinstance(node, Modify) and names & seen)
-            or (isinstance(node, Scan) and node.relation and node.name in seen)
-        ):
-            return None
-    known = [r for r in reaches if r is not None]
-    return add(since, max(known) - 1 + steps) if len(known) == len(reaches) else None
+        below = [back[id(i)] for i in node.inputs]
+        far = None if None in below else max((b for b in below if b is not None), default=0)
+        step = _sees_back(node) if own.intersection(_streams(node)) else 0
+        back[id(node)] = None if far is None or step is None else far + step
+    found = back[id(root)]
+    return None if found is None else add(since, found)
 
 
-def _streams(node: Node) -> Iterable[str]:
-    return (n.name for n in node.walk() if isinstance(n, Scan))
+def _sees_back(node: Node) -> int | None:
+    """How many ticks before an instant an operator looks at, of its input; None: there is no bound."""
+    if isinstance(node, Istream | Dstream):
+        return 1
+    if not isinstance(node, Window):
+        return 0
+    mine, below = properties(node).bounded, properties(node.input).bounded
+    return None if mine is None or below is None else mine - below
+
+
+def _streams(node: Node) -> set[str]:
+    return {n.name for n in node.walk() if isinstance(n, Scan)}

@@ -149,7 +149,11 @@ class LiveGraph:
         joining = joining or Joining()
         with self.lock:
             if name in self._queries:
-                raise Diagnostic("NAME_EXISTS", f"a query '{name}' is running already", help="drop it first")
+                raise Diagnostic(
+                    "NAME_EXISTS",
+                    f"a query '{name}' is running already",
+                    help="stop it first, or choose another name",
+                )
             definitions, functions = self._united(joining)
             for source in sorted(source_names({name: plan})):
                 if source not in definitions:

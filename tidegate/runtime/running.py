@@ -132,7 +132,9 @@ class Running:
         with self._lock:
             if asked.name.lower() in self._asked:
                 raise Diagnostic(
-                    "NAME_EXISTS", f"a query '{asked.name}' is running already", help="drop it first"
+                    "NAME_EXISTS",
+                    f"a query '{asked.name}' is running already",
+                    help=f"STOP {asked.name} first, or choose another name",
                 )
             _refuse_shared(asked, self._asked.values())
             known = self._runs.get(asked.kind)
