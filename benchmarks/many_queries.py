@@ -1,8 +1,10 @@
 """Many different live queries in one graph: how long it takes to start them, what an epoch costs, how many files it writes.
 
-    python benchmarks/many_queries.py 1 10 100 1000
+    python benchmarks/many_queries.py 1 10 100 1000           # windows
+    python benchmarks/many_queries.py filters 1 10 100 1000
 
-Each query counts the rows of a key in a window of its own size, so no two of them are the same. An epoch brings 1,000 rows.
+Each query counts the rows of a key in a window of its own size, so no two of them are the same; or each has a condition of its own on one
+count. An epoch brings 1,000 rows.
 """
 
 from __future__ import annotations
@@ -20,14 +22,19 @@ EPOCHS = 8
 ROWS = 1000
 
 
-def measured(count: int) -> str:
+COUNTS = "SELECT k, COUNT(*) AS n FROM S WINDOW(RANGE {}) GROUP BY k"
+KINDS = {
+    "windows": lambda i: COUNTS.format(10 + i),
+    "filters": lambda i: f"SELECT k, n FROM ({COUNTS.format(20)}) WHERE n > {i}",
+}
+
+
+def measured(kind: str, count: int) -> str:
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
         session = tidegate.connect(state=folder)
         session.stream("S", [{"k": 0, "v": 0, "t": 0}], ordered_by="t")
         begun = time.perf_counter()
-        texts = {
-            f"q{i}": f"SELECT k, COUNT(*) AS n FROM S WINDOW(RANGE {10 + i}) GROUP BY k" for i in range(count)
-        }
+        texts = {f"q{i}": KINDS[kind](i) for i in range(count)}
         queries = {name: session.query(text) for name, text in texts.items()}
         definitions = queries["q0"].definitions
         run = session.engine.start(
@@ -48,7 +55,7 @@ def measured(count: int) -> str:
             files.append(len(_files(folder) - before))
         size = sum(f.stat().st_size for f in Path(folder).rglob("*") if f.is_file()) / 1e6
         return (
-            f"{count:5} queries: started in {started:6.2f} s, first epoch {seconds[0]:6.2f} s, "
+            f"{count:5} {kind}: started in {started:6.2f} s, first epoch {seconds[0]:6.2f} s, "
             f"then {median(seconds[2:]):6.2f} s; {median(files[2:]):.0f} new files per epoch, {size:.1f} MB in all"
         )
 
@@ -59,5 +66,7 @@ def _files(folder: str) -> set[str]:
 
 
 if __name__ == "__main__":
-    for argument in sys.argv[1:] or ["1", "10", "100", "1000"]:
-        print(measured(int(argument)), flush=True)
+    asked = sys.argv[1:]
+    chosen = asked.pop(0) if asked and asked[0] in KINDS else "windows"
+    for argument in asked or ["1", "10", "100", "1000"]:
+        print(measured(chosen, int(argument)), flush=True)
