@@ -92,6 +92,8 @@ def raised(tick: pl.Expr, to: Callable[[pl.Expr], pl.Expr], width: int) -> pl.Ex
 def hold(state: State, name: str, rows: Frame, payload: Sequence[str], upto: int) -> tuple[State, Frame]:
     """Emit the rows that start before `upto`, the waiting ones among them; keep the others waiting."""
     rows = rows.filter(pl.col("ts") < pl.col("te")).select(*payload, "ts", "te", "n")
+    if state[name].rows.is_empty() and (rows.is_empty() or rows["ts"].max() < upto):  # type: ignore[operator]
+        return {name: state[name].settled}, rows  # as without a slide: nothing waits
     at_once = pl.col("ts") < upto
     later = rows.filter(~at_once & (pl.col("ts") < MAX)).select(
         *payload, (pl.col("ts") + 1).alias("te"), pl.col("te").alias("end"), "n"

@@ -1,9 +1,11 @@
 """Many small result files become few: the rows stay, so no answer changes.
 
 Files of one level are merged into one of the next, so a row is rewritten as often as there are levels, and their number grows
-with the logarithm of the number of epochs. Where answers are kept for a while only, all files are merged into one: a row and its
-closing meet there, and what ended before the horizon is left out. Rows that were refused are merged by levels in any case: a file
-of them goes when its newest epoch is before the horizon.
+with the logarithm of the number of epochs. Where answers are kept for a while only, all files of before the horizon become one: a row and its
+closing meet there, and what ended before the horizon is left out; of the others, neighbours become one. Rows that were refused are merged by
+levels in any case: a file of them goes when its newest epoch is before the horizon.
+
+Merging happens between two epochs, so it must be short whatever there is to merge: no more than some millions of rows at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ FILES = 64
 """More files of one level than this are merged."""
 
 LARGE = 2_000_000
-"""Files with more rows than this stay as they are: merging happens in memory."""
+"""Files are merged into one of no more rows than this: merging happens in memory."""
 
 
 def merged(
@@ -34,22 +36,48 @@ def merged(
     after: list[ResultFile] = []
     for refused, section in dict.fromkeys((is_refused(f), f.section) for f in files):
         mine = [f for f in files if f.section == section and is_refused(f) == refused]
-        small = [f for f in mine if f.counts.rows <= LARGE]
-        if horizon is not None and len(small) == len(mine) and not refused:
-            if len(small) > limit:
-                mine = _merge(storage, epoch, small, 1, horizon)
+        if horizon is not None and not refused:
+            if len(mine) > limit:
+                mine = _merge_kept(storage, epoch, mine, horizon)
         else:
-            for level in range(max((level_of(f.file) for f in small), default=0) + 1):
-                same = [f for f in small if level_of(f.file) == level]
-                if len(same) > limit:
+            for level in range(max((level_of(f.file) for f in mine), default=0) + 1):
+                same = [f for f in mine if level_of(f.file) == level]
+                chosen = _fitting(same, LARGE) if len(same) > limit else []
+                if len(chosen) > 1:
                     together = (
-                        _merge_refused(storage, epoch, same, level + 1)
+                        _merge_refused(storage, epoch, chosen, level + 1)
                         if refused
-                        else _merge(storage, epoch, same, level + 1, None)
+                        else _merge(storage, epoch, chosen, level + 1, None)
                     )
-                    mine = [f for f in mine if f not in same] + together
+                    mine = [f for f in mine if f not in chosen] + together
         after += mine
     return after
+
+
+def _merge_kept(storage: Storage, epoch: int, files: Sequence[ResultFile], horizon: int) -> list[ResultFile]:
+    """The files with what has ended before the horizon left out, as far as it is in files that all began before it."""
+    # Later epochs say nothing of earlier instants, so this is the order of epochs, merged or not.
+    rest = sorted(files, key=lambda f: f.counts.max_ts)
+    old = _fitting([f for f in rest if f.counts.max_ts < horizon], 2 * LARGE)
+    after = _merge(storage, epoch, old, 1, horizon) if len(old) > 1 else old
+    rest = rest[len(old) :]
+    while rest:
+        group = _fitting(rest, LARGE)
+        # A closing may stand for a row of an earlier file: here they only stand together.
+        after += _merge(storage, epoch, group, 1, None) if len(group) > 1 else group
+        rest = rest[len(group) :]
+    return after
+
+
+def _fitting(files: Sequence[ResultFile], most: int) -> list[ResultFile]:
+    """The first of the files, and those after it that have no more rows together than this."""
+    rows, count = 0, 0
+    for file in files:
+        rows += file.counts.rows
+        if count and rows > most:
+            break
+        count += 1
+    return list(files[:count])
 
 
 def _merge(

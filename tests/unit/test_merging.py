@@ -1,0 +1,85 @@
+"""Files of answers are merged a few at a time, and what has ended goes: what is kept reads as before, however much there is."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tidegate.exchange.messages import ResultFile
+from tidegate.runtime import merging
+from tidegate.storage import Storage
+from tidegate.time import MAX
+from tidegate.worker.result_files import read_rows, write_results
+
+KEYS = 7
+
+
+def changes(dice: random.Random, values: dict[int, int], since: int, upto: int) -> pl.DataFrame:
+    """What an aggregate says of some instants: the value of a key is taken back and said anew."""
+    rows = []
+    for t in range(since, upto):
+        for key in dice.sample(range(KEYS), 3):
+            if key in values:
+                rows.append((key, values.pop(key), t, MAX, -1))
+            if dice.random() < 0.8:
+                values[key] = dice.randrange(1000)
+                rows.append((key, values[key], t, MAX, 1))
+    return pl.DataFrame(rows, schema=["c0", "c1", "ts", "te", "n"], orient="row")
+
+
+def snapshot(rows: pl.DataFrame, t: int) -> Counter[tuple[int, int]]:
+    found: Counter[tuple[int, int]] = Counter()
+    for key, value, n in (
+        rows.filter((pl.col("ts") <= t) & (t < pl.col("te"))).select("c0", "c1", "n").iter_rows()
+    ):
+        found[key, value] += n
+    return Counter({row: n for row, n in found.items() if n})
+
+
+def rows_of(storage: Storage, files: list[ResultFile]) -> pl.DataFrame:
+    names = ["c0", "c1", "ts", "te", "n"]
+    return pl.concat(rows.select(names) for f in files for rows in read_rows(storage, f).values())
+
+
+@pytest.mark.parametrize("kept", [None, 40])
+def test_merging_is_bounded_and_changes_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int | None
+) -> None:
+    monkeypatch.setattr(merging, "LARGE", 120)
+    read: list[int] = []
+    together = merging._together
+
+    def watched(parts: list[pl.DataFrame], horizon: int | None) -> pl.DataFrame:
+        read.append(sum(p.height for p in parts))
+        return together(parts, horizon)
+
+    monkeypatch.setattr(merging, "_together", watched)
+    storage, dice, values = Storage(str(tmp_path)), random.Random(3), dict[int, int]()
+    files: list[ResultFile] = []
+    every: list[pl.DataFrame] = []
+    counts = []
+    for epoch in range(1, 301):
+        said = changes(dice, values, 2 * epoch, 2 * epoch + 2)
+        every.append(said)
+        new = write_results(storage, f"{epoch:08d}-0", {"op": said})
+        horizon = None if kept is None else 2 * epoch - kept
+        files = merging.merged(storage, epoch, [*files, *new], horizon, limit=8)
+        counts.append((len(files), sum(f.counts.rows for f in files)))
+        if epoch % 30 == 0:
+            now, whole = rows_of(storage, files), pl.concat(every)
+            for t in range(max(2, 0 if horizon is None else horizon), 2 * epoch + 2, 7):
+                assert snapshot(now, t) == snapshot(whole, t), (epoch, t)
+    assert read
+    assert max(read) <= 3 * 120
+    if kept is not None:
+        # forty instants of some six changes each, a few more that wait to be merged, and no more as time passes
+        assert max(rows for _, rows in counts[100:]) <= 600
+        assert max(rows for _, rows in counts[200:]) <= 1.2 * max(rows for _, rows in counts[100:200])
+        assert max(n for n, _ in counts[100:]) <= 20
+    else:
+        assert counts[-1][1] == sum(rows.height for rows in every)
+        assert counts[-1][0] < 60
