@@ -40,8 +40,9 @@ def merged(
             if len(mine) > limit:
                 mine = _merge_kept(storage, epoch, mine, horizon)
         else:
-            for level in range(max((level_of(f.file) for f in mine), default=0) + 1):
-                same = [f for f in mine if level_of(f.file) == level]
+            given = mine  # what is made here is not merged again here: nobody would know that it has to be deleted
+            for level in range(max((level_of(f.file) for f in given), default=0) + 1):
+                same = [f for f in given if level_of(f.file) == level]
                 chosen = _fitting(same, LARGE) if len(same) > limit else []
                 if len(chosen) > 1:
                     together = (
@@ -58,6 +59,8 @@ def _merge_kept(storage: Storage, epoch: int, files: Sequence[ResultFile], horiz
     """The files with what has ended before the horizon left out, as far as it is in files that all began before it."""
     # Later epochs say nothing of earlier instants, so this is the order of epochs, merged or not.
     rest = sorted(files, key=lambda f: f.counts.max_ts)
+    if sum(f.counts.rows for f in rest) <= 2 * LARGE:
+        return _merge(storage, epoch, rest, 1, horizon)
     old = _fitting([f for f in rest if f.counts.max_ts < horizon], 2 * LARGE)
     after = _merge(storage, epoch, old, 1, horizon) if len(old) > 1 else old
     rest = rest[len(old) :]
