@@ -45,7 +45,7 @@ def rows_of(storage: Storage, files: list[ResultFile]) -> pl.DataFrame:
     return pl.concat(rows.select(names) for f in files for rows in read_rows(storage, f).values())
 
 
-@pytest.mark.parametrize("kept", [None, 40])
+@pytest.mark.parametrize("kept", [None, 40, 90])
 def test_merging_is_bounded_and_changes_no_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int | None
 ) -> None:
@@ -76,8 +76,8 @@ def test_merging_is_bounded_and_changes_no_answer(
     assert read
     assert max(read) <= 3 * 120
     if kept is not None:
-        # forty instants of some six changes each, a few more that wait to be merged, and no more as time passes
-        assert max(rows for _, rows in counts[100:]) <= 600
+        # instants of some six changes each, a few more that wait to be merged, and no more as time passes
+        assert max(rows for _, rows in counts[100:]) <= 15 * kept
         assert max(rows for _, rows in counts[200:]) <= 1.2 * max(rows for _, rows in counts[100:200])
         assert max(n for n, _ in counts[100:]) <= 20
     else:

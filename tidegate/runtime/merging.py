@@ -59,10 +59,13 @@ def _merge_kept(storage: Storage, epoch: int, files: Sequence[ResultFile], horiz
     """The files with what has ended before the horizon left out, as far as it is in files that all began before it."""
     # Later epochs say nothing of earlier instants, so this is the order of epochs, merged or not.
     rest = sorted(files, key=lambda f: f.counts.max_ts)
-    if sum(f.counts.rows for f in rest) <= 2 * LARGE:
+    if sum(f.counts.rows for f in rest) <= LARGE:
         return _merge(storage, epoch, rest, 1, horizon)
-    old = _fitting([f for f in rest if f.counts.max_ts < horizon], 2 * LARGE)
-    after = _merge(storage, epoch, old, 1, horizon) if len(old) > 1 else old
+    # The first of them holds what lasts. It is written again when much has come that may have ended, however large it is.
+    lasting = rest[0].counts.rows
+    old = _fitting([f for f in rest if f.counts.max_ts < horizon], 2 * max(LARGE, lasting))
+    worth = 2 * sum(f.counts.rows for f in old[1:]) >= lasting
+    after = _merge(storage, epoch, old, 1, horizon) if len(old) > 1 and worth else old
     rest = rest[len(old) :]
     while rest:
         group = _fitting(rest, LARGE)
