@@ -305,6 +305,14 @@ def test_history_that_is_not_there_is_refused(spark: SparkSession, tmp_path: Pat
         with pytest.raises(Diagnostic) as raised:
             session.sql(text)
         assert (raised.value.condition, raised.value.position is not None) == (condition, True), text
+    # What is refused for another reason leaves nothing behind: nobody would be told what came before.
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    (taken / "_owner").write_text("somebody else")
+    with pytest.raises(Diagnostic, match="SINK_TAKEN"):
+        session.sql(f"START late WITH HISTORY AS INSERT INTO json('{taken}') SELECT a FROM F WINDOW(ROWS 2)")
+    graph = live.run.graph
+    assert not graph._catching_up(graph.ledger.latest)
     file.write_text("a,t\n7,1\n8,20\n9,21\n")
     with pytest.raises(Diagnostic, match=r"HISTORY_GONE.*1\.csv is gone, or has changed"):
         session.query("SELECT a FROM F WINDOW(ROWS 2)").start("late", begin=False, history=True)

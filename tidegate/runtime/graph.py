@@ -104,8 +104,6 @@ class LiveGraph:
         """Queries that the storage knows and that are to end with the next epoch."""
         self.past: Callable[[str], RawStream] = not_kept
         """The rows of a stream that have counted, read again."""
-        self._catching_up: frozenset[Birth] = frozenset()
-        """Births of inputs that are to get those in the next epoch."""
         self._left: list[Query] = []
         """Queries of the last epoch that have left since."""
         self._ended: dict[str, int] = {}
@@ -163,13 +161,13 @@ class LiveGraph:
                         help=did_you_mean(source, list(definitions), "streams"),
                     )
             plan = outsource(plan, functions, ask_spark(lambda: self.spark))
-            known = self.ledger.latest.queries.get(name)
+            known, history = self.ledger.latest.queries.get(name), False
             if known is None:
                 mine, known = self._joined(name, plan, functions)
-                if joining.history and known.complete != MIN:
+                history = joining.history and known.complete != MIN
+                if history:
                     self._check_past(plan, definitions)
                     mine, known = apart(name, plan, functions, self.ledger.latest, self._together)
-                    self._catching_up |= {known.birth}
             else:
                 mine = plan_query(name, plan, functions, known.birth, known.shared)
             if mine.answers[name] != known.answer:
@@ -182,7 +180,7 @@ class LiveGraph:
                 refuse_taken(sink, known.owner)
             if joining.functions:
                 physical(mine, joining.functions)  # refuses functions that cannot be sent to workers
-            query = Query(name, plan, mine, known, tuple(sinks), joining.key)
+            query = Query(name, plan, mine, known, tuple(sinks), joining.key, history)
             self.definitions, self.functions = definitions, functions
             self.tables |= {
                 n: r for n, r in joining.data.items() if n in definitions and definitions[n].table
@@ -429,13 +427,12 @@ class LiveGraph:
             )
             self.ledger.commit(manifest)
             self._aside, self._left = [], []
-            caught_up, self._catching_up = bool(self._catching_up), frozenset()
             self._places = self._ready().places
             self._pace.tasks = messages
             synchronized = {q.name: q.plan for q in self._queries.values() if q.synchronized}
             self._pace.pass_points(synchronized, self._instant(before.upto), self._instant(upto))
             self._pace.epochs = [*self._pace.epochs[-99:], (started, now, done.rows)]
-            if not caught_up:
+            if not self._catching_up(before):
                 self.epochs.learn(done.place, done.rows, now - started)
             self._publish()
             with self.committed:
@@ -485,7 +482,7 @@ class LiveGraph:
         )
         streams = {n: self.definitions[n] for n in self.streams()}
         # What has come in days is not gathered in this process.
-        places = Places("spark") if self._catching_up else self.epochs
+        places = Places("spark") if self._catching_up(before) else self.epochs
         gathering = Gathering(job, streams, places, self.wall())
         first = [*self._tables(job, before), *self._history(job, before)]
         came = gathering.came(first, batch, taken or {})
@@ -530,16 +527,18 @@ class LiveGraph:
         single = self._ready().lanes_from(None, fresh)
         return [*frames, job.one_row(single)] if single else frames
 
+    def _catching_up(self, before: Manifest) -> set[Birth]:
+        """The births of inputs that get, in their first epoch, what came before."""
+        return {q.known.birth for q in self._queries.values() if q.history and q.name not in before.queries}
+
     def _history(self, job: Job, before: Manifest) -> list[DataFrame]:
         """For queries that asked for it, the rows that have counted; what was refused then is not told again."""
-        frames = []
-        for name in sorted(self._ready().sources(self._catching_up) & set(before.sources)):
+        frames, births = [], self._catching_up(before)
+        for name in sorted(self._ready().sources(births) & set(before.sources)):
             if not self.definitions[name].table:
                 newest = before.sources[name].newest
                 rows = self.past(name).frame.filter(f"bad IS NULL AND ts <= {newest}")
-                frames.append(
-                    job.enter(rows, [job.feed(name, self._ready().lanes_from(name, self._catching_up))])
-                )
+                frames.append(job.enter(rows, [job.feed(name, self._ready().lanes_from(name, births))]))
         return frames
 
     def _renews(self, before: Manifest) -> bool:

@@ -29,6 +29,8 @@ class Query:
     sinks: tuple[Sink, ...] = ()
     key: tuple[int, ...] | None = None
     """Of a STREAMED query, the columns that tell its rows apart."""
+    history: bool = False
+    """Whether its first epoch is to read again what came before."""
 
     @property
     def since(self) -> int:
