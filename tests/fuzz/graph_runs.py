@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +13,12 @@ from tests.fuzz.partition_runs import EARLY, Partitioned
 from tests.fuzz.players import frames
 from tidegate.algebra import operators as op
 from tidegate.kernels.rows import Frame, from_rows, to_rows
+from tidegate.optimizer.views import Reading, Views
 from tidegate.physical.joining import Company, beginners
 from tidegate.physical.lowering import Program, joined_to
 from tidegate.physical.plan import Input, OperatorRows, Plan, SourceRows, disputed, united
-from tidegate.physical.planning import plan_query
 from tidegate.reference.snapshots import PhysicalRow, Source
+from tidegate.runtime.answering import begun, written
 from tidegate.runtime.beginnings import joined
 from tidegate.runtime.ledger import KnownQuery, Manifest, SourceProgress
 from tidegate.time import MAX, MIN
@@ -56,6 +58,7 @@ class GraphRun(Partitioned):
         self.read: dict[str, int] = {}
         """Up to where the rows of each stream have come."""
         self.states, self.programs = {}, {}
+        self.readings: list[Reading] = []
 
     @property
     def running(self) -> Plan:
@@ -67,12 +70,16 @@ class GraphRun(Partitioned):
         progress = {n: SourceProgress(newest=t) for n, t in self.newest.items()}
         before = Manifest(self.number, self.since, sources=progress)
         others = [(m.physical, m.known) for m in self.settled.values()]
-        mine, known = joined(name, root, self.functions, before, company, others, self.width)
+        views = Views({n: m.root for n, m in {**self.settled, **self.members}.items()})
+        answer, known = joined(name, root, self.functions, before, company, others, self.width, views)
+        mine = answer.physical
         # What a restart plans is what runs.
-        again = plan_query(name, root, self.functions, known.birth, known.shared)
+        kept = json.loads(json.dumps(written(answer.views)))
+        again = begun(name, root, self.functions, known, kept).physical
         assert again.answers == mine.answers
         assert again.operators.keys() == mine.operators.keys()
-        self.members[name] = Member(root, mine, known)
+        self.readings += answer.readings
+        self.members[name] = Member(answer.plan, mine, known)
         return self.members[name]
 
     def drop(self, name: str) -> None:

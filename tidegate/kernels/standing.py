@@ -26,7 +26,7 @@ from tidegate.kernels.rowwise import ColumnsKernel, FilterKernel, ProjectKernel,
 from tidegate.kernels.streams import ChangesKernel, SingleRowKernel
 from tidegate.kernels.sweep import OPERATIONS, SweepKernel
 from tidegate.kernels.sweep_walk import multiplicity
-from tidegate.kernels.sync import RestrictKernel
+from tidegate.kernels.sync import RestrictKernel, SyncTicksKernel
 from tidegate.kernels.topk import TopKKernel
 from tidegate.kernels.windows import RowWindowKernel
 from tidegate.time import MAX
@@ -40,9 +40,10 @@ REDUCIBLE = (*PASSING, JoinKernel, SweepKernel, AggregateKernel, TopKKernel, Res
 def can_begin(kernel: Kernel) -> bool:
     """Whether an operator that begins with what its inputs show answers from then on as if it had always been there.
 
-    It does if it is snapshot-reducible. What counts rows, compares instants or remembers when a row came is not.
+    It does if it is snapshot-reducible. What counts rows, compares instants or remembers when a row came is not; what is seen at ticks is right
+    from the next tick on.
     """
-    return isinstance(kernel, REDUCIBLE)
+    return isinstance(kernel, (*REDUCIBLE, SyncTicksKernel))
 
 
 def can_stand(kernel: Kernel, inputs: Sequence[bool]) -> bool:

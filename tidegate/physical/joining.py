@@ -7,7 +7,7 @@ there, one that counts rows or measures time has to fill first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -31,20 +31,27 @@ class Company:
     """Whether there are answers of an operator: if nobody asks for them now, they have gaps."""
 
 
-def plan_joining(company: Company, name: str, root: Node, functions: Mapping[str, Any], birth: Birth) -> Plan:
+def plan_joining(
+    company: Company,
+    name: str,
+    root: Node,
+    functions: Mapping[str, Any],
+    birth: Birth,
+    views: Sequence[Node] = (),
+) -> Plan:
     """The plan of a query that joins others; it shares what it can, unless operators would wait for themselves."""
     shared: dict[Identity, Birth] = {}
     for entry in company.running.inputs.values():
         known = shared.setdefault(entry.content, entry.birth)
         shared[entry.content] = min(known, entry.birth, key=lambda b: (b.epoch, b.by_wave))
     while True:
-        plan = plan_query(name, root, functions, birth, shared)
+        plan = plan_query(name, root, functions, birth, shared, views)
         anew = {plan.inputs[i].content for i in _unfit(company, plan, name)} & set(shared)
         if not anew:
             break
         shared = {content: b for content, b in shared.items() if content not in anew}
     if united([company.together, plan]).is_circular:
-        return plan_query(name, root, functions, replace(birth, by_wave=True))
+        return plan_query(name, root, functions, replace(birth, by_wave=True), views=views)
     return plan
 
 

@@ -14,7 +14,7 @@ What comes out is `assembly`'s: the operators of each region, lowered, and what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -63,10 +63,20 @@ KeyPairs = Sequence[tuple[exp.Expression, exp.Expression]]
 
 
 def plan_query(
-    name: str, root: Node, functions: Mapping[str, Any], birth: Birth, shared: Shared | None = None
+    name: str,
+    root: Node,
+    functions: Mapping[str, Any],
+    birth: Birth,
+    shared: Shared | None = None,
+    views: Iterable[Node] = (),
 ) -> Plan:
-    """The physical plan of one query, whose operators begin after an epoch, or (`shared`) with inputs that run already."""
+    """The physical plan of one query, whose operators begin after an epoch, or (`shared`) with inputs that run already.
+
+    Parts of it (`views`) are placed as if there was nothing else, so that they are what runs for others.
+    """
     planner = _Planner(functions)
+    for view in views:
+        planner.keep(view)
     placed = planner.rooted(planner.place(root))
     return assemble(name, placed, planner.regions, functions, birth, shared or {})
 
@@ -83,6 +93,12 @@ class _Planner:
         if node not in self._placed:
             self._placed[node] = self._place(node)
         return self._placed[node]
+
+    def keep(self, view: Node) -> None:
+        """Place an operator, and let what serves it stay as it is."""
+        placed = self.place(view)
+        if placed.region is not None:
+            self.regions.freeze(placed.region)
 
     def rooted(self, placed: Placed) -> Placed:
         """A plan of row-by-row operators only still needs a region to run in."""
@@ -127,7 +143,8 @@ class _Planner:
         if region is not None:
             columns, left = self.regions.columns(only), self.regions.classes(region)
             surviving = [c for c in columns if c in left and columns[c] & set(needs)]
-            if self.regions.is_single(region) or surviving:
+            fits = bool(surviving) and self.regions.can_restrict(region, surviving)
+            if self.regions.is_single(region) or fits:
                 if not self.regions.is_single(region):
                     self.regions.restrict(region, surviving)
                 return self._inside(node, only)
@@ -282,11 +299,13 @@ class _Planner:
         pairs = self._common(inputs, a, b, keys)
         if a == b:
             same = [i for i, j in pairs.items() if i == j]
-            if not same:
+            if not same or not self.regions.can_restrict(a, same):
                 return None
             self.regions.restrict(a, same)
             return a, inputs
         if not pairs or a in self.regions.before(b) or b in self.regions.before(a):
+            return None
+        if not self.regions.can_merge(a, b):
             return None
         self.regions.merge(a, b, pairs)
         return a, inputs
@@ -317,7 +336,7 @@ class _Planner:
             for pair in keys:
                 if index_of(pair[side]) in columns.get(i, ()):
                     chosen.setdefault(i, pair[1 - side])
-        if not chosen:
+        if not chosen or not self.regions.can_restrict(region, chosen):
             return None
         self.regions.restrict(region, chosen)
         leaf = self._bind(coming, chosen, region, columns={k: _plain(e) for k, e in chosen.items()})

@@ -66,6 +66,7 @@ class Regions:
         self._leaves: list[list[Leaf]] = []
         self._founders: list[Node | None] = []
         self._same: dict[int, int] = {}
+        self._frozen: set[int] = set()
         self._next = 0
 
     def fresh(self, count: int) -> list[int]:
@@ -116,6 +117,18 @@ class Regions:
         while k in self._same:
             k = self._same[k]
         return k
+
+    def freeze(self, region: int) -> None:
+        """Let a region, and all whose rows it waits for, stay as they are: they run already."""
+        self._frozen.update(self.before(region))
+
+    def can_restrict(self, region: int, classes: Iterable[int]) -> bool:
+        """Whether a key may become a part of itself."""
+        region = self.find(region)
+        return region not in self._frozen or set(self._classes[region]) <= set(classes)
+
+    def can_merge(self, *regions: int) -> bool:
+        return not self._frozen.intersection(map(self.find, regions))
 
     def restrict(self, region: int, classes: Iterable[int]) -> None:
         """Any non-empty part of a key serves: leave out the classes that somebody cannot provide."""

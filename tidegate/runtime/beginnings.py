@@ -7,22 +7,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidegate.algebra.operators import Dstream, Istream, Node, Scan, Window
+from tidegate.algebra.points import Points
 from tidegate.algebra.properties import properties
 from tidegate.connectors.raw import RawStream
 from tidegate.errors import Diagnostic
 from tidegate.kernels.modify import InsertsKernel, ModifyKernel
 from tidegate.kernels.sync import SyncEventsKernel, SyncTicksKernel
+from tidegate.optimizer.views import Views
 from tidegate.physical.flow import Bound
-from tidegate.physical.identity import Identity
-from tidegate.physical.joining import Company, plan_joining, shares
+from tidegate.physical.identity import Identity, plan_identity
+from tidegate.physical.joining import Company, shares
 from tidegate.physical.plan import Birth, OperatorRows, Plan, SourceRows
+from tidegate.runtime.answering import Answer, answers, by_itself
 from tidegate.runtime.ledger import KnownQuery, Manifest
 from tidegate.time import MIN, add, shown
 
 Others = Sequence[tuple[Plan, KnownQuery]]
 """The queries that have run."""
 
-REMEMBERING = (ModifyKernel, InsertsKernel, SyncTicksKernel, SyncEventsKernel)
+REMEMBERING = (ModifyKernel, InsertsKernel, SyncEventsKernel)
 """What they show may depend on everything that came before."""
 
 
@@ -34,21 +37,31 @@ def joined(
     company: Company,
     others: Others,
     width: int,
-) -> tuple[Plan, KnownQuery]:
-    """The plan of a query that joins others after an epoch, and what the graph is to remember of it."""
-    mine = plan_joining(company, name, root, functions, Birth(before.epoch))
-    birth = _birth(mine, before)
-    since, complete = beginning(root, mine, birth, before, others, width)
-    shared = shares(mine, birth)
-    return mine, KnownQuery(birth, since, mine.answers[name], uuid.uuid4().hex, shared, complete)
+    views: Views | None = None,
+) -> tuple[Answer, KnownQuery]:
+    """How a query is answered that joins others after an epoch, and what the graph is to remember of it."""
+    best: tuple[Answer, KnownQuery] | None = None
+    for answer in answers(company, name, root, functions, Birth(before.epoch), views or Views()):
+        mine = answer.physical
+        birth = _birth(mine, before)
+        since, complete = beginning(answer.plan, mine, birth, before, others, width)
+        reads = tuple(plan_identity(v) for v in answer.views)
+        known = KnownQuery(
+            birth, since, mine.answers[name], uuid.uuid4().hex, shares(mine, birth), complete, reads
+        )
+        if best is None or (best[1].complete is None and complete is not None):
+            best = answer, known
+    assert best is not None
+    return best
 
 
 def apart(
     name: str, root: Node, functions: Mapping[str, Any], before: Manifest, together: Plan
-) -> tuple[Plan, KnownQuery]:
+) -> tuple[Answer, KnownQuery]:
     """The same for a query that shares nothing, because it is to be told all that came before."""
-    mine = plan_joining(Company(together), name, root, functions, Birth(before.epoch))
-    return mine, KnownQuery(_birth(mine, before), MIN, mine.answers[name], uuid.uuid4().hex)
+    answer = by_itself(Company(together), name, root, functions, Birth(before.epoch))
+    mine = answer.physical
+    return answer, KnownQuery(_birth(mine, before), MIN, mine.answers[name], uuid.uuid4().hex)
 
 
 def _birth(mine: Plan, before: Manifest) -> Birth:
@@ -75,8 +88,23 @@ def beginning(
         return MIN, MIN
     whole = [_complete(id_, others) for id_ in _shared(mine, others)]
     whole.append(None if _remembers(mine, birth, others) else _filled(root, own, since))
-    missing = [t for t in whole if t is None]
-    return since, None if missing else max([since, *(t for t in whole if t is not None)])
+    found = [t for t in whole if t is not None]
+    if len(found) < len(whole):
+        return since, None
+    return since, _at_points(mine, others, max([since, *found]))
+
+
+def _at_points(mine: Plan, others: Others, complete: int) -> int | None:
+    """When an answer is complete whose rows are seen at ticks: what came before it begins is not seen as of earlier ones."""
+    running = {id_ for plan, _ in others for id_ in plan.operators}
+    for operator in mine.operators.values():
+        kernel = operator.kernel
+        if isinstance(kernel, SyncTicksKernel) and operator.id not in running and complete != MIN:
+            tick = Points(kernel.ticks).next_tick(-(-complete // kernel.width))
+            if tick is None:
+                return None
+            complete = max(complete, tick * kernel.width)
+    return complete
 
 
 def not_kept(stream: str) -> RawStream:

@@ -27,11 +27,12 @@ from tidegate.connectors.sources import RawStream, read_recorded
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.exchange.messages import Message, Refused, WaveReport
 from tidegate.language.catalog import StreamDefinition
+from tidegate.optimizer.views import Views
 from tidegate.physical.joining import Company, beginners
 from tidegate.physical.plan import Birth, Plan, disputed, united
-from tidegate.physical.planning import plan_query
 from tidegate.physical.printing import describe
 from tidegate.physical.spark_columns import outsource
+from tidegate.runtime.answering import Answer, begun, told, written
 from tidegate.runtime.batches import Batch, combine
 from tidegate.runtime.beginnings import apart, complete_line, joined, not_kept, not_read, shared_with
 from tidegate.runtime.checkpoint import Checkpoint
@@ -115,6 +116,8 @@ class LiveGraph:
         self._aside: list[Refused] = []
         self._together = Plan()
         """What all queries compute."""
+        self._views = Views()
+        """The parts of their plans that others may read."""
         self._places: Mapping[str, int] | None = None
         """Who kept state in the last epoch, and in which wave."""
         self._pace = Pace()
@@ -163,13 +166,14 @@ class LiveGraph:
             plan = outsource(plan, functions, ask_spark(lambda: self.spark))
             known, history = self.ledger.latest.queries.get(name), False
             if known is None:
-                mine, known = self._joined(name, plan, functions)
+                answer, known = self._joined(name, plan, functions)
                 history = joining.history and known.complete != MIN
                 if history:
                     self._check_past(plan, definitions)
-                    mine, known = apart(name, plan, functions, self.ledger.latest, self._together)
+                    answer, known = apart(name, plan, functions, self.ledger.latest, self._together)
             else:
-                mine = plan_query(name, plan, functions, known.birth, known.shared)
+                answer = begun(name, plan, functions, known, self.ledger.latest.views)
+            mine = answer.physical
             if mine.answers[name] != known.answer:
                 raise Diagnostic(
                     "QUERY_CHANGED",
@@ -180,7 +184,7 @@ class LiveGraph:
                 refuse_taken(sink, known.owner)
             if joining.functions:
                 physical(mine, joining.functions)  # refuses functions that cannot be sent to workers
-            query = Query(name, plan, mine, known, tuple(sinks), joining.key, history)
+            query = Query(name, answer.plan, mine, known, tuple(sinks), joining.key, history, answer.views)
             self.definitions, self.functions = definitions, functions
             self.tables |= {
                 n: r for n, r in joining.data.items() if n in definitions and definitions[n].table
@@ -189,6 +193,7 @@ class LiveGraph:
             self._queries = {**self._queries, name: query}
             self._released -= {name}
             self._together = united([self._together, mine])
+            self._views.add(name, answer.plan)
             self._physical = None
             self._publish()
             return query
@@ -214,11 +219,11 @@ class LiveGraph:
                 )
         return {**self.definitions, **joining.definitions}, {**self.functions, **joining.functions}
 
-    def _joined(self, name: str, plan: Node, functions: Mapping[str, Any]) -> tuple[Plan, KnownQuery]:
-        """The physical plan of a new query beside those that run, and what the graph is to remember of it."""
+    def _joined(self, name: str, plan: Node, functions: Mapping[str, Any]) -> tuple[Answer, KnownQuery]:
+        """How a new query is answered beside those that run, and what the graph is to remember of it."""
         company = Company(self._together, self._running(), lambda id_: bool(self.ledger.parts(id_)))
         others = [(q.physical, q.known) for q in self._settled()]
-        return joined(name, plan, functions, self.ledger.latest, company, others, self.width)
+        return joined(name, plan, functions, self.ledger.latest, company, others, self.width, self._views)
 
     def _check_past(self, plan: Node, definitions: Mapping[str, StreamDefinition]) -> None:
         """Refuse history that cannot be read again."""
@@ -229,8 +234,9 @@ class LiveGraph:
         """What a query would share with those that run, if it joined now, and from when on it would be complete."""
         with self.lock:
             plan = outsource(plan, functions, ask_spark(lambda: self.spark))
-            mine, known = self._joined("", plan, {**self.functions, **functions})
-            lines = shared_with(mine, {q.name: q.physical for q in self._queries.values()})
+            answer, known = self._joined("", plan, {**self.functions, **functions})
+            lines = told(answer, plan, self._views)
+            lines += shared_with(answer.physical, {q.name: q.physical for q in self._queries.values()})
             return [*lines, complete_line(known, moments, self.width)]
 
     def _settled(self) -> list[Query]:
@@ -255,6 +261,7 @@ class LiveGraph:
         with self.lock:
             if name in self._queries:
                 query = self._queries[name]
+                self._views.remove(name, query.plan)
                 self._ended[query.known.owner] = self.ledger.latest.upto
                 if query.known == self.ledger.latest.queries.get(name):
                     self._left = [*self._left, query]
@@ -417,6 +424,7 @@ class LiveGraph:
                 batch=before.batch if batch_id is None else batch_id,
                 partitions=self.partitions,
                 queries={q.name: q.known for q in self._queries.values()},
+                views=written(v for q in self._queries.values() for v in q.views),
                 sources=done.sources,
                 horizon=self._horizon(before.horizon, upto),
                 layout=self._ready().layout,

@@ -30,7 +30,7 @@ from tidegate.storage import BLOCKS, Storage, seal_of
 from tidegate.time import MAX, MIN
 from tidegate.worker.result_files import QUARANTINE, Section, is_refused, read_directory
 
-FORMAT = 5
+FORMAT = 6
 
 INDEX = "index/results.json"
 
@@ -62,6 +62,8 @@ class KnownQuery:
     """The inputs that ran already when it began, and since when."""
     complete: int | None = MIN
     """The instant from which nothing is missing in its answer; None: not known."""
+    reads: tuple[str, ...] = ()
+    """The parts of it that ran for others when it began: see `Manifest.views`."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,8 @@ class Manifest:
     """Which operators run in which wave, as a digest."""
     columns: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """What inputs bring that not all of their readers need: whoever is left goes on to get it."""
+    views: Mapping[str, Any] = field(default_factory=dict)
+    """The plans that queries read as parts of others, by what they compute."""
     results: tuple[ResultFile, ...] = ()
     """The files of answers, and of rows that were refused, that the epoch added."""
     horizon: int = MIN

@@ -31,6 +31,8 @@ class Query:
     """Of a STREAMED query, the columns that tell its rows apart."""
     history: bool = False
     """Whether its first epoch is to read again what came before."""
+    views: tuple[Node, ...] = ()
+    """The parts of the plan that ran for others when it began."""
 
     @property
     def since(self) -> int:

@@ -1,0 +1,141 @@
+"""A query as a plan over what runs: parts of it are replaced by running operators, and what must be done above these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tidegate.algebra import operators as op
+from tidegate.algebra.modify import Modify, Since, Sync
+from tidegate.algebra.windows import is_temporal
+from tidegate.optimizer.matching import MatchError, Over, over
+
+MISSES = 3
+"""So many views that nearly answer are told."""
+
+Streams = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A part of a query that is answered by a running operator."""
+
+    part: op.Node
+    view: op.Node
+    over: Over
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """A query as a plan that has running operators in it."""
+
+    plan: op.Node
+    readings: tuple[Reading, ...]
+
+    @property
+    def views(self) -> tuple[op.Node, ...]:
+        return tuple(dict.fromkeys(r.view for r in self.readings))
+
+
+class Views:
+    """Operators that run, by the streams that they read; who runs them is told with names."""
+
+    def __init__(self, plans: Mapping[str, op.Node] | None = None) -> None:
+        self._found: dict[Streams, dict[op.Node, dict[str, None]]] = {}
+        for name, plan in (plans or {}).items():
+            self.add(name, plan)
+
+    def add(self, name: str, plan: op.Node) -> None:
+        for node in plan.walk():
+            if is_core(node):
+                self._found.setdefault(streams(node), {}).setdefault(node, {})[name] = None
+
+    def remove(self, name: str, plan: op.Node) -> None:
+        for node in plan.walk():
+            users = self._found.get(streams(node), {}).get(node)
+            if users is not None:
+                users.pop(name, None)
+                if not users:
+                    del self._found[streams(node)][node]
+
+    def users(self, node: op.Node) -> list[str]:
+        """The queries that run an operator."""
+        return list(self._found.get(streams(node), {}).get(node, ()))
+
+    def rewritten(self, plan: op.Node) -> Rewriting | None:
+        """A query over the largest parts of it that run already; None: nothing of it does."""
+        readings: dict[op.Node, Reading] = {}
+        made = self._replaced(plan, readings)
+        return Rewriting(made, tuple(readings.values())) if readings else None
+
+    def _replaced(self, node: op.Node, readings: dict[op.Node, Reading]) -> op.Node:
+        best = self._best(node) if any(map(is_core, node.walk())) else None
+        if best is not None:
+            readings[node] = best
+            return best.over.plan(best.view, node.schema)
+        inputs = [self._replaced(i, readings) for i in node.inputs]
+        unchanged = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
+        return node if unchanged else node.with_inputs(*inputs)
+
+    def _best(self, node: op.Node) -> Reading | None:
+        found = [
+            Reading(node, view, m) for view in self._candidates(node) if (m := _over(node, view)) is not None
+        ]
+        return min(found, key=lambda r: _effort(r.over), default=None)
+
+    def _candidates(self, node: op.Node) -> Iterable[op.Node]:
+        known = self._found.get(streams(node), {})
+        return (node,) if node in known else known
+
+    def misses(self, plan: op.Node) -> Iterator[tuple[op.Node, str]]:
+        """Running operators that nearly answer a query, or a part of it, each with the reason why they do not."""
+        told: dict[op.Node, str] = {}
+        todo = [plan]
+        while todo and len(told) < MISSES:
+            node = todo.pop(0)
+            todo += node.inputs
+            for view in self._candidates(node) if is_core(node) else ():
+                try:
+                    over(node, view)
+                except MatchError as reason:
+                    if not reason.far:
+                        told.setdefault(view, str(reason))
+        yield from list(told.items())[:MISSES]
+
+
+def _over(node: op.Node, view: op.Node) -> Over | None:
+    try:
+        return over(node, view)
+    except MatchError:
+        return None
+
+
+def _effort(found: Over) -> tuple[bool, int, int]:
+    return found.rollup is not None, len(found.fresh) + (found.points is not None), len(found.conditions)
+
+
+def is_core(node: op.Node) -> bool:
+    """Whether an operator looks at many rows: one that does not is as cheap to run again as to read."""
+    if isinstance(node, op.Window):
+        return not is_temporal(node.spec)
+    if isinstance(node, Modify):
+        return node.key is not None
+    return isinstance(node, op.Join | op.Distinct | op.Except | op.Intersect | op.Aggregate | op.TopK | Since)
+
+
+@lru_cache(maxsize=65_536)
+def streams(plan: op.Node) -> Streams:
+    """The streams whose rows a plan reads, points apart."""
+    found: set[str] = set()
+    seen: set[int] = set()
+    todo = [plan]
+    while todo:
+        node = todo.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, op.Scan):
+            found.add(node.leaf)
+        todo += (node.input,) if isinstance(node, Sync) else node.inputs
+    return tuple(sorted(found))

@@ -1,0 +1,116 @@
+"""How a query is answered beside others: by itself, or over what runs already, whichever adds less work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.algebra.operators import Node
+from tidegate.algebra.points import points_of
+from tidegate.algebra.printing import expression_text, title
+from tidegate.algebra.writing import from_plain, to_plain
+from tidegate.optimizer.matching import Over
+from tidegate.optimizer.views import Reading, Views
+from tidegate.physical.flow import Bound
+from tidegate.physical.identity import plan_identity
+from tidegate.physical.joining import Company, plan_joining
+from tidegate.physical.plan import Birth, Plan, SourceRows
+from tidegate.physical.planning import plan_query
+from tidegate.runtime.ledger import KnownQuery
+
+SOURCE, STATE, EXCHANGE, STEP = 16, 4, 2, 1
+"""What it costs to read a stream through an exchange of its own, to keep state, to exchange rows of operators, and to look at each row."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A query as it is to run; `views` are the parts of it that run already, and are to stay as they are."""
+
+    plan: Node
+    physical: Plan
+    views: tuple[Node, ...] = ()
+    readings: tuple[Reading, ...] = ()
+
+
+def by_itself(company: Company, name: str, root: Node, functions: Mapping[str, Any], birth: Birth) -> Answer:
+    return Answer(root, plan_joining(company, name, root, functions, birth))
+
+
+def answers(
+    company: Company, name: str, root: Node, functions: Mapping[str, Any], birth: Birth, views: Views
+) -> list[Answer]:
+    """The ways in which a query can be answered, the one that adds least work first."""
+    alone = by_itself(company, name, root, functions, birth)
+    over = views.rewritten(root)
+    if over is None:
+        return [alone]
+    mine = plan_joining(company, name, over.plan, functions, birth, over.views)
+    found = [alone, Answer(over.plan, mine, over.views, over.readings)]
+    return sorted(found, key=lambda a: added(company, a.physical))
+
+
+def begun(
+    name: str, plan: Node, functions: Mapping[str, Any], known: KnownQuery, kept: Mapping[str, Any]
+) -> Answer:
+    """A query that has run before, over what it was answered from when it began."""
+    over = Views({v: from_plain(kept[v]) for v in known.reads}).rewritten(plan) if known.reads else None
+    if over is not None:
+        plan = over.plan
+    views = () if over is None else over.views
+    return Answer(plan, plan_query(name, plan, functions, known.birth, known.shared, views), views)
+
+
+def added(company: Company, plan: Plan) -> int:
+    """How much a plan adds to what all others compute."""
+    there = {
+        *company.together.inputs,
+        *company.together.operators,
+        *company.running.inputs,
+        *company.running.operators,
+    }
+    work = 0
+    for entry in plan.inputs.values():
+        if entry.id not in there:
+            work += SOURCE if isinstance(entry.origin, SourceRows) else EXCHANGE
+    for operator in plan.operators.values():
+        if operator.id not in there:
+            work += STEP if operator.state == Bound.NONE else STATE
+    return work
+
+
+def written(views: Iterable[Node]) -> dict[str, Any]:
+    """Plans as a manifest keeps them, by what they compute."""
+    return {plan_identity(view): to_plain(view) for view in views}
+
+
+# For EXPLAIN.
+
+
+def told(answer: Answer, plan: Node, views: Views) -> list[str]:
+    """Which running operators answer a query, what is done above them, and which nearly would have."""
+    lines = []
+    for reading in answer.readings:
+        users = ", ".join(f"'{u}'" for u in views.users(reading.view)[:3])
+        whole = "it" if reading.part == plan else title(reading.part)
+        lines.append(f"{users} answers {whole} with {title(reading.view)}{_done(reading.over, reading.view)}")
+    if not answer.readings:
+        for view, reason in views.misses(plan):
+            users = ", ".join(f"'{u}'" for u in views.users(view)[:3])
+            lines.append(f"{users} nearly answers with {title(view)}: {reason}")
+    return lines
+
+
+def _done(found: Over, view: Node) -> str:
+    steps = [expression_text(c, view.schema) for c in found.conditions]
+    steps += [f"rows of the last {f.size} ticks" for f in found.fresh]
+    if found.rollup is not None:
+        keys = ", ".join(expression_text(k, view.schema) for k in found.rollup.keys)
+        steps.append(f"grouped by {keys}" if keys else "grouped again")
+    if found.having:
+        steps.append("filtered after that")
+    if found.begins is not None:
+        steps.append(f"from {found.begins} on")
+    if found.points is not None:
+        steps.append(f"seen {points_of(found.points)}")
+    return f", then {'; '.join(steps)}" if steps else ""
