@@ -8,9 +8,9 @@ from typing import Any
 
 from tidegate.algebra.operators import Node
 from tidegate.algebra.points import points_of
-from tidegate.algebra.printing import expression_text, title
+from tidegate.algebra.printing import details, expression_text, title
 from tidegate.algebra.writing import from_plain, to_plain
-from tidegate.optimizer.matching import Over
+from tidegate.optimizer.compensation import Over
 from tidegate.optimizer.views import Reading, Views
 from tidegate.physical.flow import Bound
 from tidegate.physical.identity import plan_identity
@@ -92,13 +92,19 @@ def told(answer: Answer, plan: Node, views: Views) -> list[str]:
     lines = []
     for reading in answer.readings:
         users = ", ".join(f"'{u}'" for u in views.users(reading.view)[:3])
-        whole = "it" if reading.part == plan else title(reading.part)
-        lines.append(f"{users} answers {whole} with {title(reading.view)}{_done(reading.over, reading.view)}")
+        whole = "it" if reading.part == plan else _named(reading.part)
+        lines.append(
+            f"{users} answers {whole} with {_named(reading.view)}{_done(reading.over, reading.view)}"
+        )
     if not answer.readings:
         for view, reason in views.misses(plan):
             users = ", ".join(f"'{u}'" for u in views.users(view)[:3])
-            lines.append(f"{users} nearly answers with {title(view)}: {reason}")
+            lines.append(f"{users} nearly answers with {_named(view)}: {reason}")
     return lines
+
+
+def _named(node: Node) -> str:
+    return f"{title(node)} {details(node)}".strip()
 
 
 def _done(found: Over, view: Node) -> str:
