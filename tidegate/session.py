@@ -9,7 +9,7 @@ r.at(4).show()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -40,7 +40,7 @@ from tidegate.scalars.coercion import type_named
 from tidegate.scalars.combining import check_combine
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
-from tidegate.spark.context import spark_session
+from tidegate.spark.context import checked_conf, spark_session
 from tidegate.spark.typing import ask_spark
 from tidegate.spark.values import infer_columns, quote
 from tidegate.types import TIMESTAMP, Schema, Type, Value
@@ -55,6 +55,8 @@ def connect(
     partitions: int | None = None,
     verbose: bool = False,
     policy: Policy = OPEN,
+    packages: Sequence[str] = (),
+    conf: Mapping[str, str] | None = None,
 ) -> Session:
     """A session. Spark starts when it is first needed: on this machine's cores, or at `master`.
 
@@ -62,8 +64,9 @@ def connect(
     `partitions` says into how many parts work and state are cut (default: as existing state is, or one per core, or
     more where many recorded rows are read); state in another number of parts is cut anew when its queries go on.
     `policy` says what statements may reach: everything, or, for statements of others, `tidegate.CLOSED` and what is named.
+    `packages` are connectors that Spark fetches at its start, as `"group:artifact:version"`; `conf` are settings of Spark's.
     """
-    return Session(spark, master, state, partitions, verbose, policy)
+    return Session(spark, master, state, partitions, verbose, policy, packages, conf)
 
 
 class Session(OwnConnectors, Settings):
@@ -77,18 +80,22 @@ class Session(OwnConnectors, Settings):
         partitions: int | None = None,
         verbose: bool = False,
         policy: Policy = OPEN,
+        packages: Sequence[str] = (),
+        conf: Mapping[str, str] | None = None,
     ) -> None:
         self.catalog = replace(registry.catalog(), policy=policy)
         self.data: dict[str, Any] = {}
         self._given, self._master, self._state = spark, master, state
         self._partitions, self._verbose = partitions, verbose
+        self._packages = (packages,) if isinstance(packages, str) else tuple(packages)
+        self._conf = checked_conf(conf or {})
         self._asked = 0
         self.running = Running(lambda: self.engine, partitions)
 
     @cached_property
     def spark(self) -> SparkSession:
         """The Spark session that everything runs on."""
-        return spark_session(self._master, self._given, verbose=self._verbose)
+        return spark_session(self._master, self._given, self._packages, self._verbose, self._conf)
 
     @cached_property
     def engine(self) -> Engine:
