@@ -5,13 +5,11 @@ from __future__ import annotations
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from tidegate import __version__
@@ -40,6 +38,7 @@ from tidegate.terminal.options import (
     policy_of,
     text_of_script,
 )
+from tidegate.terminal.progress import progress_bar
 
 app = typer.Typer(
     name="tidegate",
@@ -109,7 +108,7 @@ def run(
     running: list[LiveQuery] = []
     with session.running.together():
         for statement in parse(text):
-            with _progress("running") as progress:
+            with progress_bar("running", session=session) as progress:
                 result = session.execute(statement, text, progress)
             if isinstance(result, LiveQuery):
                 running.append(result)
@@ -209,7 +208,7 @@ def verify(
     wrong: list[str] = []
 
     def check(query: Any) -> None:
-        with _progress("verifying") as progress:
+        with progress_bar("verifying") as progress:
             found = query.verify(instants or "all", progress)
         console.print(f"{query.name}: {found}", markup=False)
         if not found:
@@ -225,6 +224,7 @@ def shell(
     master: Master = None,
     state: State = None,
     partitions: Partitions = None,
+    format: Format = Form.TABLE,
     rows: RowCount = None,
     packages: Packages = None,
     conf: Conf = None,
@@ -246,7 +246,7 @@ def shell(
         packages=packages_of(packages),
         conf=conf_of(conf),
     )
-    Shell(session, Printer(rows=rows).show).run()
+    Shell(session, Printer(format, rows)).run()
 
 
 @app.command()
@@ -277,13 +277,13 @@ def demo(
         query = session.query(text)
         began = time.perf_counter()
         total = sum(data.tables[d].num_rows for d in query.definitions)
-        with _progress(name, total) as progress:
+        with progress_bar(name, total) as progress:
             result = query.run(progress)
         seconds = time.perf_counter() - began
         console.print(f"{total:,} rows in {seconds:.1f} s: {total / seconds:,.0f} rows per second")
         first = fetched(result.intervals().orderBy("valid_from").limit(5), None)
         Printer().table(first, "first rows of the answer")
-        with _progress("verifying") as progress:
+        with progress_bar("verifying") as progress:
             found = query.verify(instants, progress, result)
         console.print(str(found), style="green" if found else "red", markup=False)
         if not found:
@@ -319,26 +319,6 @@ def _each_query(script: Path, master: str | None, rules: Policy, do: Callable[[A
             session.execute(statement, text)
     if not asked:
         raise Diagnostic("NO_QUERY", f"'{script}' holds no query", help="add a SELECT")
-
-
-@contextmanager
-def _progress(what: str, rows: int = 0) -> Iterator[Callable[[float], None]]:
-    """A bar for the part that is done; with the number of `rows` it also shows rows per second."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        bar = bars.add_task(what, total=None, rate="")
-        began = time.perf_counter()
-
-        def report(part: float) -> None:
-            rate = part * rows / max(1e-9, time.perf_counter() - began)
-            bars.update(bar, completed=part, total=1.0, rate=f"{rate:,.0f} rows per second" if rows else "")
-
-        yield report
 
 
 def _dedent(text: str) -> str:

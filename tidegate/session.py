@@ -23,6 +23,7 @@ from tidegate.connectors.functions import OwnConnectors
 from tidegate.connectors.sinks import open_sink
 from tidegate.errors import Diagnostic, did_you_mean, told_at
 from tidegate.language import syntax
+from tidegate.language.aggregation import SQL_AGGREGATES
 from tidegate.language.binder import bind
 from tidegate.language.catalog import SourceCall, StreamDefinition, ViewDefinition
 from tidegate.language.dialect import parse
@@ -31,7 +32,7 @@ from tidegate.language.statements import check_times, define, read_call
 from tidegate.policy import OPEN, Policy
 from tidegate.query import Query, run_together
 from tidegate.redaction import masked
-from tidegate.runtime.engine import Engine
+from tidegate.runtime.engine import Engine, check_place
 from tidegate.runtime.results import Result
 from tidegate.runtime.running import Asked, LiveQuery, Running
 from tidegate.runtime.settings import Settings
@@ -40,7 +41,9 @@ from tidegate.scalars.coercion import type_named
 from tidegate.scalars.combining import check_combine
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
+from tidegate.scalars.meaning import FUNCTIONS
 from tidegate.spark.context import checked_conf, spark_session
+from tidegate.spark.starting import Starting
 from tidegate.spark.typing import ask_spark
 from tidegate.spark.values import infer_columns, quote
 from tidegate.types import TIMESTAMP, Schema, Type, Value
@@ -91,14 +94,18 @@ class Session(OwnConnectors, Settings):
         self._conf = checked_conf(conf or {})
         self._asked = 0
         self.running = Running(lambda: self.engine, partitions)
+        self.starting = Starting(
+            lambda: spark_session(self._master, self._given, self._packages, self._verbose, self._conf)
+        )
 
-    @cached_property
+    @property
     def spark(self) -> SparkSession:
         """The Spark session that everything runs on."""
-        return spark_session(self._master, self._given, self._packages, self._verbose, self._conf)
+        return self.starting.session()
 
     @cached_property
     def engine(self) -> Engine:
+        check_place(self._state)
         return Engine(self.spark, self._state, self._partitions)
 
     # definitions -----------------------------------------------------------------------------------------------
@@ -226,7 +233,7 @@ class Session(OwnConnectors, Settings):
                 self.set_option(statement, text)
                 return None
             case syntax.ShowDefinitions():
-                return self._show(str(statement.args.get("kind")))
+                return self.shown(str(statement.args.get("kind")))
             case syntax.DescribeDefinition():
                 return self.describe(statement.this.name, text, statement)
         query = self.bound_query(statement, text)
@@ -303,15 +310,15 @@ class Session(OwnConnectors, Settings):
     def _ask(self) -> Any:
         return ask_spark(lambda: self.spark, self.catalog.policy)
 
-    def _show(self, kind: str) -> list[str]:
-        definitions = self.catalog.definitions.values()
+    def shown(self, kind: str) -> list[str]:
+        """What SHOW lists: names; of functions, the user's and then all others."""
         if kind == "FUNCTIONS":
-            return [*(f.name for f in self.catalog.functions.values()), *(
-                a.name for a in self.catalog.aggregates.values()
-            )]  # fmt: skip
+            own = [f.name for f in self.catalog.functions.values()]
+            own += [a.name for a in self.catalog.aggregates.values()]
+            return [*own, *sorted({*SQL_AGGREGATES, *FUNCTIONS})]
         if kind == "QUERIES":
             return [str(q) for q in self.queries()]
-        return [d.name for d in definitions if d.kind == kind]
+        return [d.name for d in self.catalog.definitions.values() if d.kind == kind]
 
     # live queries ----------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
+from rich.columns import Columns
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -84,6 +85,8 @@ class Printer:
 
     form: Form = Form.TABLE
     rows: int | None = None
+    more: str = "--rows"
+    """How to ask for more of them."""
     paged: Callable[[int], AbstractContextManager[Any]] = field(default=lambda _: nullcontext())
     """Shows what is printed inside page by page, if it has too many lines."""
 
@@ -98,11 +101,13 @@ class Printer:
 
     def show(self, result: Any) -> None:
         """An answer, whatever kind it is."""
+        if result is not None:
+            self.print(result, rows_of(result, self.limit))
+
+    def print(self, result: Any, found: Rows) -> None:
+        """An answer whose rows have been fetched."""
         from tidegate.runtime.results import Result
 
-        if result is None:
-            return
-        found = rows_of(result, self.limit)
         if self.form != Form.TABLE:
             for line in lines(found, self.form):
                 print(line)
@@ -115,7 +120,7 @@ class Printer:
         else:
             self.table(found)
         if found.more:
-            self.say(f"only the first {self.limit:,} rows are shown (--rows)")
+            self.say(f"only the first {self.limit:,} rows are shown ({self.more})")
         if isinstance(result, Result) and not result.refused:
             # What was refused stands in the log, which is on the terminal.
             self.say("no rows were refused")
@@ -134,9 +139,13 @@ class Printer:
         if len(found.columns) > 2:
             self.table(found)
             return
-        with self.paged(len(found.values)):
-            for row in found.values:
-                console.print("  ".join(map(_in_table, row)), markup=False, highlight=False)
+        many = len(found.columns) == 1 and len(found.values) > ROWS
+        texts = ["  ".join(map(_in_table, row)) for row in found.values]
+        with self.paged(len(texts)):
+            if many:
+                console.print(Columns(map(Text, texts), padding=(0, 2), column_first=True))
+            for text in () if many else texts:
+                console.print(text, markup=False, highlight=False)
 
 
 def _in_table(value: Any) -> str:
