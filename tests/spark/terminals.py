@@ -39,7 +39,8 @@ class Terminal:
                 **environment,
             },
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            # Ctrl-C reaches whoever has the terminal as its own.
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - one call, no lock
         )
         os.close(inner)
         self.shown = ""
