@@ -174,7 +174,7 @@ class Session(OwnConnectors, Settings):
         """Run a script; returns the last statement's result.
 
         A definition gives None, a query its Result (over sources that have an end) or its running form, AS OF a DataFrame,
-        EXPLAIN text, VERIFY a Verification, SHOW and DESCRIBE lists.
+        EXPLAIN text, VERIFY a Verification, SHOW QUERIES a DataFrame, SHOW of anything else and DESCRIBE lists.
         """
         result: Any = None
         with self.running.together():
@@ -296,14 +296,14 @@ class Session(OwnConnectors, Settings):
     def _ask(self) -> Any:
         return ask_spark(lambda: self.spark, self.catalog.policy)
 
-    def _show(self, kind: str) -> list[str]:
+    def _show(self, kind: str) -> list[str] | DataFrame:
         definitions = self.catalog.definitions.values()
         if kind == "FUNCTIONS":
             return [*(f.name for f in self.catalog.functions.values()), *(
                 a.name for a in self.catalog.aggregates.values()
             )]  # fmt: skip
         if kind == "QUERIES":
-            return [str(q) for q in self.queries()]
+            return self.running.table()
         return [d.name for d in definitions if d.kind == kind]
 
     # live queries ----------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from pyspark import TaskContext, cloudpickle
 
 from tidegate.errors import Diagnostic
 from tidegate.exchange.lanes import Boundary, Lane
-from tidegate.exchange.messages import Failed, Log, Message, Refused, WaveReport, raised
+from tidegate.exchange.messages import Failed, Log, Message, Refused, Tally, WaveReport, raised
 from tidegate.exchange.tagged_rows import (
     Sender,
     by_lane,
@@ -303,7 +303,8 @@ def _work(epoch: Epoch, plan: WorkerPlan, partition: int, chunks: dict[str, Fram
     shown = (
         program.standing(states, _wanted(epoch, plan, program), epoch.since) if begins != Beginning() else {}
     )
-    after, outputs = program.step_all(states, chunks, epoch.upto, begins.readers, shown)
+    given: dict[str, int] = {}
+    after, outputs = program.step_all(states, chunks, epoch.upto, begins.readers, shown, given)
     clock.lap("step")
     kept = _save(epoch, place, partition, log, {**after, WAITING: waiting}) if epoch.keep_state else None
     clock.lap("save")
@@ -317,8 +318,29 @@ def _work(epoch: Epoch, plan: WorkerPlan, partition: int, chunks: dict[str, Fram
     clock.lap("results")
     came = sum(c.height for c in chunks.values())
     newest = _newest(plan.lanes, chunks)
-    report = WaveReport(place, kept, results, came, newest, clock.seconds)
+    tally = _tally(program, given, after, waiting)
+    report = WaveReport(place, kept, results, came, newest, clock.seconds, tally)
     return _Work(report, tuple(_anomalies(plan, program, after)), rows, shown)
+
+
+def _tally(
+    program: Program,
+    given: Mapping[str, int],
+    after: Mapping[str, Mapping[str, Table]],
+    waiting: Mapping[str, Table],
+) -> Tally:
+    """What each input and operator gave and keeps; an input keeps the rows that wait."""
+    ids = program.ids
+    rows, sizes = dict.fromkeys(ids, 0), dict.fromkeys(ids, 0)
+    for id_, tables in (
+        *((i, (t,)) for i, t in waiting.items()),
+        *((i, s.values()) for i, s in after.items()),
+    ):
+        for kept in tables:
+            if kept.rows.height:
+                rows[id_] += kept.rows.height
+                sizes[id_] += int(kept.rows.estimated_size())
+    return Tally(tuple(given[i] for i in ids), tuple(rows.values()), tuple(sizes.values()))
 
 
 def _wanted(epoch: Epoch, plan: WorkerPlan, program: Program) -> set[str]:
