@@ -322,7 +322,7 @@ def _show(result: Any, rows: int) -> None:
         for line in result:
             console.print("  ".join(line) if isinstance(line, tuple) else str(line), markup=False)
     else:
-        console.print(str(result), markup=False, highlight=False)
+        console.print(str(result), markup=False, highlight=False, soft_wrap=True)
 
 
 def _tell_refused(result: Any) -> None:

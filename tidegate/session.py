@@ -174,7 +174,7 @@ class Session(OwnConnectors, Settings):
         """Run a script; returns the last statement's result.
 
         A definition gives None, a query its Result (over sources that have an end) or its running form, AS OF a DataFrame,
-        EXPLAIN text, VERIFY a Verification, SHOW QUERIES a DataFrame, SHOW of anything else and DESCRIBE lists.
+        EXPLAIN and SHOW GRAPH text, VERIFY a Verification, SHOW QUERIES a DataFrame, SHOW of anything else and DESCRIBE lists.
         """
         result: Any = None
         with self.running.together():
@@ -218,6 +218,8 @@ class Session(OwnConnectors, Settings):
             case syntax.SetOption():
                 self.set_option(statement, text)
                 return None
+            case syntax.ShowDefinitions() if statement.args["kind"] == "GRAPH":
+                return self.graph(statement.args.get("form") or "text")
             case syntax.ShowDefinitions():
                 return self._show(str(statement.args.get("kind")))
             case syntax.DescribeDefinition():
@@ -311,6 +313,10 @@ class Session(OwnConnectors, Settings):
     def queries(self) -> list[str]:
         """The names of the running queries."""
         return self.running.names
+
+    def graph(self, form: str = "text") -> str:
+        """What runs, operator by operator, with what has passed through: as text, json, graphviz or mermaid."""
+        return self.running.drawn(form)
 
     def push(self, name: str, rows: Any) -> None:
         """Hand more rows to a stream that the program feeds itself, while queries run over it."""

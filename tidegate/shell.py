@@ -15,7 +15,7 @@ Statements end with ; and may span lines. For example:
   CREATE STREAM S(a INT, t BIGINT) SOURCE csv('s.csv') ORDERED BY t;
   SELECT a, COUNT(*) AS n FROM S WINDOW(RANGE 10) GROUP BY a;
   SELECT a FROM S WINDOW(ROWS 3) AS OF 7;
-  EXPLAIN SELECT …;   VERIFY SELECT …;   SHOW STREAMS;   DESCRIBE S;
+  EXPLAIN SELECT …;   VERIFY SELECT …;   SHOW STREAMS;   SHOW QUERIES;   SHOW GRAPH;   DESCRIBE S;
 Commands: help, quit."""
 
 

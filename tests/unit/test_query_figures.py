@@ -43,7 +43,7 @@ def test_who_shares_with_whom_is_told_in_order() -> None:
 
 
 def report(place: str, *given: int) -> WaveReport:
-    tally = Tally(given, tuple(10 * g for g in given), tuple(100 * g for g in given))
+    tally = Tally(*(tuple(factor * g for g in given) for factor in (2, 1, 10, 100)))
     found = decode(encode(WaveReport(place, None, (), 0, {}, {}, tally)))
     assert isinstance(found, WaveReport)
     return found
@@ -53,13 +53,13 @@ def test_what_operators_do_is_added_up() -> None:
     orders = {1: ("in", "count"), 2: ("answer",)}
     done = Activities().after(orders, [report("1@0", 4, 1), report("1@1", 2, 0), report("2@0", 5)])
     assert done.by_id == {
-        "in": Activity(6, 6, 60, 600),
-        "count": Activity(1, 1, 10, 100),
-        "answer": Activity(5, 5, 50, 500),
+        "in": Activity(12, 6, 12, 6, 60, 600),
+        "count": Activity(2, 1, 2, 1, 10, 100),
+        "answer": Activity(10, 5, 10, 5, 50, 500),
     }
     done = done.after(orders, [report("1@0", 1, 1), report("1@1", 0, 0)])
-    assert done.by_id["in"] == Activity(1, 7, 10, 100)
-    assert done.by_id["answer"] == Activity(0, 5, 0, 0)
+    assert done.by_id["in"] == Activity(2, 1, 14, 7, 10, 100)
+    assert done.by_id["answer"] == Activity(0, 0, 10, 5, 0, 0)
     # A query leaves, and another order is told: what is still there goes on to be counted.
     done = done.after({1: ("other", "in")}, [report("1@0", 3, 2)])
-    assert done.by_id == {"other": Activity(3, 3, 30, 300), "in": Activity(2, 9, 20, 200)}
+    assert done.by_id == {"other": Activity(6, 3, 6, 3, 30, 300), "in": Activity(4, 2, 18, 9, 20, 200)}

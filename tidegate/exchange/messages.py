@@ -42,9 +42,10 @@ class ResultFile:
 
 @dataclass(frozen=True)
 class Tally:
-    """What each input and operator of a wave did in a task, in the order of `Program.ids`: the rows that it gave, and the rows
-    and bytes that it keeps."""
+    """What each input and operator of a wave did in a task, in the order of `Program.ids`: the rows that it took and
+    gave, and the rows and bytes that it keeps."""
 
+    taken: tuple[int, ...] = ()
     given: tuple[int, ...] = ()
     kept: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()

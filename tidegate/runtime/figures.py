@@ -45,11 +45,13 @@ class EpochPace:
 
 @dataclass(frozen=True)
 class Activity:
-    """What an input or operator has done: the rows that it gave in the last epoch and since the graph was started here; the rows and bytes
-    that it keeps."""
+    """What an input or operator has done: the rows that it took and gave in the last epoch, and since the graph was started here; the rows
+    and bytes that it keeps."""
 
-    rows: int = 0
-    total: int = 0
+    taken: int = 0
+    given: int = 0
+    all_taken: int = 0
+    all_given: int = 0
     kept: int = 0
     size: int = 0
 
@@ -60,27 +62,24 @@ class Activities:
 
     orders: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     columns: Mapping[int, np.ndarray] = field(default_factory=dict)
-    """Wave -> rows, total, kept and size."""
+    """Wave -> the fields of `Activity`, one row each."""
 
     def after(self, orders: Mapping[int, tuple[str, ...]], messages: Iterable[Message]) -> Activities:
         """The same after an epoch, in which the operators of `orders` ran."""
         if orders is self.orders:
-            totals = {wave: found[1] for wave, found in self.columns.items()}
+            totals = {wave: found[2:4] for wave, found in self.columns.items()}
         else:
-            known = {id_: done.total for id_, done in self.by_id.items()}
+            known = {id_: (done.all_taken, done.all_given) for id_, done in self.by_id.items()}
             totals = {
-                wave: np.array([known.get(id_, 0) for id_ in ids], dtype=np.int64)
+                wave: np.array([known.get(i, (0, 0)) for i in ids], dtype=np.int64).reshape(-1, 2).T
                 for wave, ids in orders.items()
             }
-        columns = {
-            wave: np.stack([np.zeros_like(total), total, np.zeros_like(total), np.zeros_like(total)])
-            for wave, total in totals.items()
-        }
+        columns = {w: np.stack([0 * t[0], 0 * t[0], *t, 0 * t[0], 0 * t[0]]) for w, t in totals.items()}
         for message in messages:
             if isinstance(message, WaveReport) and message.tally.given:
-                tally = message.tally
+                flow, t = (message.tally.taken, message.tally.given), message.tally
                 columns[int(message.place.split("@")[0])] += np.array(
-                    [tally.given, tally.given, tally.kept, tally.sizes], dtype=np.int64
+                    [*flow, *flow, t.kept, t.sizes], dtype=np.int64
                 )
         return Activities(orders, columns)
 

@@ -22,6 +22,7 @@ from tidegate.errors import Diagnostic, did_you_mean, foreign
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.advice import warn
 from tidegate.runtime.engine import Engine
+from tidegate.runtime.graph_drawing import drawn, running_graph
 from tidegate.runtime.ledger import end_query, latest_manifest
 from tidegate.runtime.live import LiveRun
 from tidegate.runtime.places import Epochs
@@ -123,6 +124,10 @@ class Running:
     def table(self) -> DataFrame:
         """SHOW QUERIES."""
         return table_of(self._engine().spark, self.lines())
+
+    def drawn(self, form: str) -> str:
+        """SHOW GRAPH: the graphs that run, as text of a form."""
+        return drawn([running_graph(kind, run.graph.figures) for kind, run in self._runs.items()], form)
 
     def find(self, name: str) -> LiveQuery | None:
         """The running query of a name, without regard to case."""

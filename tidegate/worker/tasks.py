@@ -297,14 +297,15 @@ def _work(epoch: Epoch, plan: WorkerPlan, partition: int, chunks: dict[str, Fram
     states = _begun(epoch, program, _restored(epoch, program, partition, log))
     clock.lap("restore")
     waiting: dict[str, Table] = {}
+    arrived = {id_: chunk.height for id_, chunk in chunks.items()}
     if epoch.hold:
         waiting, chunks = _hold(dict(states.get(WAITING, {})), chunks, epoch.upto)
     begins = epoch.beginning
     shown = (
         program.standing(states, _wanted(epoch, plan, program), epoch.since) if begins != Beginning() else {}
     )
-    given: dict[str, int] = {}
-    after, outputs = program.step_all(states, chunks, epoch.upto, begins.readers, shown, given)
+    flows: dict[str, tuple[int, int]] = {}
+    after, outputs = program.step_all(states, chunks, epoch.upto, begins.readers, shown, flows)
     clock.lap("step")
     kept = _save(epoch, place, partition, log, {**after, WAITING: waiting}) if epoch.keep_state else None
     clock.lap("save")
@@ -318,18 +319,19 @@ def _work(epoch: Epoch, plan: WorkerPlan, partition: int, chunks: dict[str, Fram
     clock.lap("results")
     came = sum(c.height for c in chunks.values())
     newest = _newest(plan.lanes, chunks)
-    tally = _tally(program, given, after, waiting)
+    flows |= {i: (count, flows[i][1]) for i, count in arrived.items()}
+    tally = _tally(program, flows, after, waiting)
     report = WaveReport(place, kept, results, came, newest, clock.seconds, tally)
     return _Work(report, tuple(_anomalies(plan, program, after)), rows, shown)
 
 
 def _tally(
     program: Program,
-    given: Mapping[str, int],
+    flows: Mapping[str, tuple[int, int]],
     after: Mapping[str, Mapping[str, Table]],
     waiting: Mapping[str, Table],
 ) -> Tally:
-    """What each input and operator gave and keeps; an input keeps the rows that wait."""
+    """What each input and operator took, gave and keeps; an input keeps the rows that wait."""
     ids = program.ids
     rows, sizes = dict.fromkeys(ids, 0), dict.fromkeys(ids, 0)
     for id_, tables in (
@@ -340,7 +342,8 @@ def _tally(
             if kept.rows.height:
                 rows[id_] += kept.rows.height
                 sizes[id_] += int(kept.rows.estimated_size())
-    return Tally(tuple(given[i] for i in ids), tuple(rows.values()), tuple(sizes.values()))
+    taken, given = (tuple(flows[i][side] for i in ids) for side in (0, 1))
+    return Tally(taken, given, tuple(rows.values()), tuple(sizes.values()))
 
 
 def _wanted(epoch: Epoch, plan: WorkerPlan, program: Program) -> set[str]:
