@@ -9,7 +9,8 @@ r.at(4).show()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -40,6 +41,7 @@ from tidegate.scalars.coercion import type_named
 from tidegate.scalars.combining import check_combine
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
+from tidegate.script import Script
 from tidegate.spark.context import spark_session
 from tidegate.spark.typing import ask_spark
 from tidegate.spark.values import infer_columns, quote
@@ -176,11 +178,13 @@ class Session(OwnConnectors, Settings):
         A definition gives None, a query its Result (over sources that have an end) or its running form, AS OF a DataFrame,
         EXPLAIN and SHOW GRAPH text, VERIFY a Verification, SHOW QUERIES a DataFrame, SHOW of anything else and DESCRIBE lists.
         """
-        result: Any = None
+        last = deque(self.results(script, progress), maxlen=1)
+        return last[0] if last else None
+
+    def results(self, script: str, progress: Progress | None = None) -> Iterator[Any]:
+        """Run a script; what each statement gives, as soon as it is there. Queries over the same recorded streams are run in one go."""
         with self.running.together():
-            for statement in parse(script):
-                result = self.execute(statement, script, progress)
-        return result
+            yield from Script(self, script, progress).results()
 
     def execute(self, statement: exp.Expression, text: str, progress: Progress | None = None) -> Any:
         """Run one parsed statement."""
@@ -237,11 +241,16 @@ class Session(OwnConnectors, Settings):
         name: str | None = None,
         history: bool = False,
     ) -> Any:
+        sink = self.sink_of(statement, text)
+        return self.bound_query(statement.args["query"], text).into(sink, progress, name, history)
+
+    def sink_of(self, statement: syntax.InsertInto, text: str) -> SourceCall:
+        """The sink that a statement writes to, checked."""
         call, said = statement.args["sink"], statement.args.get("options")
-        with told_at(span_of(call), text):
+        with told_at(span_of(call), masked(text)):
             sink = read_call(call, said, self.catalog, "sink")
             open_sink(sink)  # it may be at a place that it cannot be at
-        return self.bound_query(statement.args["query"], text).into(sink, progress, name, history)
+        return sink
 
     def query(self, text: str) -> Query:
         """A query, bound and optimized, not started."""

@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Any
 
 from tidegate.errors import Diagnostic
-from tidegate.language.dialect import parse
 from tidegate.session import Session
 
 _HELP = """\
@@ -56,8 +55,8 @@ class Shell:
     def execute(self, text: str) -> None:
         """Run statements; tell what is wrong."""
         try:
-            for statement in parse(text):
-                self.show(self.session.execute(statement, text))
+            for result in self.session.results(text):
+                self.show(result)
         except Diagnostic as diagnostic:
             print(diagnostic)
         except KeyboardInterrupt:
