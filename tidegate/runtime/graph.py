@@ -37,7 +37,7 @@ from tidegate.runtime.batches import Batch, combine
 from tidegate.runtime.beginnings import apart, complete_line, joined, not_kept, not_read, shared_with
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.deliveries import Deliveries
-from tidegate.runtime.figures import Figures, Pace
+from tidegate.runtime.figures import EpochPace, Figures, Pace
 from tidegate.runtime.gathering import Gathering
 from tidegate.runtime.inboxes import Taken
 from tidegate.runtime.jobs import Job, Physical, physical, source_names
@@ -436,10 +436,10 @@ class LiveGraph:
             self.ledger.commit(manifest)
             self._aside, self._left = [], []
             self._places = self._ready().places
-            self._pace.tasks = messages
+            pace = EpochPace.of(started, now, done.rows, before.sources, done.sources)
+            self._pace.passed(pace, self._ready().orders, messages)
             synchronized = {q.name: q.plan for q in self._queries.values() if q.synchronized}
             self._pace.pass_points(synchronized, self._instant(before.upto), self._instant(upto))
-            self._pace.epochs = [*self._pace.epochs[-99:], (started, now, done.rows)]
             if not self._catching_up(before):
                 self.epochs.learn(done.place, done.rows, now - started)
             self._publish()
@@ -578,14 +578,20 @@ class LiveGraph:
     # Figures.
 
     def _publish(self) -> None:
-        since = {q.name: q.since for q in self._queries.values()}
-        self._figures = Figures(
-            self.ledger.latest, tuple(self._pace.epochs[-20:]), since, dict(self._pace.points), self.width
+        pace = self._pace
+        self.figures = Figures(
+            self.ledger.latest,
+            tuple(pace.epochs[-20:]),
+            self._queries,
+            pace.activities,
+            dict(pace.points),
+            self.width,
         )
+        """What was true after the last epoch; a value that is replaced, never changed."""
 
     def status(self) -> dict[str, Any]:
         """Where the graph was after its last epoch; never waits for the one that runs."""
-        return self._figures.status()
+        return self.figures.status()
 
     def _instant(self, tick: int) -> int:
         return tick if tick in (MIN, MAX) else tick // self.width
