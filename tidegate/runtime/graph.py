@@ -20,7 +20,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidegate.algebra.failures import user_calls
 from tidegate.algebra.operators import Node
 from tidegate.connectors.sinks import Sink, refuse_taken
 from tidegate.connectors.sources import RawStream, read_recorded
@@ -45,11 +44,10 @@ from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest, SourceProgress
 from tidegate.runtime.merging import FILES, merged
 from tidegate.runtime.places import Epochs, Place, Places
 from tidegate.runtime.promises import Promises
-from tidegate.runtime.queries import Joining, Query
+from tidegate.runtime.queries import Joining, Query, brought
 from tidegate.runtime.refusals import stop_at_refused
 from tidegate.runtime.repartition import repartition
 from tidegate.runtime.results import Result
-from tidegate.scalars.functions import code_identity
 from tidegate.spark.context import cores
 from tidegate.spark.typing import ask_spark
 from tidegate.storage import Storage
@@ -155,7 +153,9 @@ class LiveGraph:
                     f"a query '{name}' is running already",
                     help="stop it first, or choose another name",
                 )
-            definitions, functions = self._united(joining)
+            definitions, functions = brought(
+                joining, self._queries.values(), self.definitions, self.functions
+            )
             for source in sorted(source_names({name: plan})):
                 if source not in definitions:
                     raise Diagnostic(
@@ -197,27 +197,6 @@ class LiveGraph:
             self._physical = None
             self._publish()
             return query
-
-    def _united(self, joining: Joining) -> tuple[dict[str, StreamDefinition], dict[str, Any]]:
-        """The graph's streams and functions with those of a query; what running queries use stays what it is."""
-        read = frozenset[str]().union(*(q.sources for q in self._queries.values()))
-        for name, definition in joining.definitions.items():
-            if name in read and self.definitions[name] != definition:
-                raise Diagnostic(
-                    "STREAM_CHANGED",
-                    f"'{name}' is not the stream that running queries read under this name",
-                    help="stop them first, or give the new stream a name of its own",
-                )
-        running = self._queries.values() if joining.functions else ()
-        called = {n for q in running for n, _ in user_calls(q.plan, joining.functions)}
-        for name in sorted(called & set(self.functions)):
-            if code_identity(self.functions[name]) != code_identity(joining.functions[name]):
-                raise Diagnostic(
-                    "FUNCTION_CHANGED",
-                    f"'{name}' is not the function that running queries call by this name",
-                    help="stop them first, or give the new function a name of its own",
-                )
-        return {**self.definitions, **joining.definitions}, {**self.functions, **joining.functions}
 
     def _joined(self, name: str, plan: Node, functions: Mapping[str, Any]) -> tuple[Answer, KnownQuery]:
         """How a new query is answered beside those that run, and what the graph is to remember of it."""
