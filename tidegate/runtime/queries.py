@@ -14,6 +14,7 @@ from tidegate.algebra.properties import properties
 from tidegate.connectors.sinks import Sink
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
+from tidegate.optimizer.lifting import Lifted
 from tidegate.physical.plan import Plan
 from tidegate.runtime.jobs import source_names
 from tidegate.runtime.ledger import KnownQuery
@@ -36,6 +37,13 @@ class Query:
     """Whether its first epoch is to read again what came before."""
     views: tuple[Node, ...] = ()
     """The parts of the plan that ran for others when it began."""
+    as_one: Lifted | None = None
+    """What runs for it and for all that are alike."""
+
+    @property
+    def runs(self) -> Node:
+        """The plan that is computed for it."""
+        return self.plan if self.as_one is None else self.as_one.general
 
     @property
     def since(self) -> int:
@@ -80,9 +88,9 @@ def brought(
     functions: Mapping[str, Any],
 ) -> tuple[dict[str, StreamDefinition], dict[str, Any]]:
     """A graph's streams and functions with those of a query that joins; what running queries use stays what it is."""
-    read = frozenset[str]().union(*(q.sources for q in queries))
-    for name, definition in joining.definitions.items():
-        if name in read and definitions[name] != definition:
+    others = [n for n, d in joining.definitions.items() if definitions.get(n, d) != d]
+    for name in others:
+        if any(name in q.sources for q in queries):
             raise Diagnostic(
                 "STREAM_CHANGED",
                 f"'{name}' is not the stream that running queries read under this name",
