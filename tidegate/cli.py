@@ -38,7 +38,7 @@ from tidegate.terminal.options import (
     policy_of,
     text_of_script,
 )
-from tidegate.terminal.progress import progress_bar
+from tidegate.terminal.progress import progress_bar, with_progress
 
 app = typer.Typer(
     name="tidegate",
@@ -89,7 +89,6 @@ def run(
     write: Write = None,
 ) -> None:
     """Run a script; show the answer of each query. Queries over live sources run until Ctrl-C."""
-    from tidegate.language.dialect import parse
     from tidegate.runtime.running import LiveQuery
     from tidegate.session import connect
 
@@ -106,15 +105,12 @@ def run(
     session.live, session.epoch = live, epoch
     printer = Printer(format, rows)
     running: list[LiveQuery] = []
-    with session.running.together():
-        for statement in parse(text):
-            with progress_bar("running", session=session) as progress:
-                result = session.execute(statement, text, progress)
-            if isinstance(result, LiveQuery):
-                running.append(result)
-                printer.say(f"query {result.name} is running")
-            else:
-                printer.show(result)
+    for result in with_progress(session, lambda progress: session.results(text, progress)):
+        if isinstance(result, LiveQuery):
+            running.append(result)
+            printer.say(f"query {result.name} is running")
+        else:
+            printer.show(result)
     running = [query for query in running if query.is_in_graph]  # STOP may have ended some
     if running:
         _watch(session, running, state, printer)

@@ -9,7 +9,8 @@ r.at(4).show()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -42,6 +43,7 @@ from tidegate.scalars.combining import check_combine
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
 from tidegate.scalars.meaning import FUNCTIONS
+from tidegate.script import Script
 from tidegate.spark.context import checked_conf, spark_session
 from tidegate.spark.starting import Starting
 from tidegate.spark.typing import ask_spark
@@ -188,13 +190,15 @@ class Session(OwnConnectors, Settings):
         """Run a script; returns the last statement's result.
 
         A definition gives None, a query its Result (over sources that have an end) or its running form, AS OF a DataFrame,
-        EXPLAIN text, VERIFY a Verification, SHOW and DESCRIBE lists.
+        EXPLAIN and SHOW GRAPH text, VERIFY a Verification, SHOW QUERIES a DataFrame, SHOW of anything else and DESCRIBE lists.
         """
-        result: Any = None
+        last = deque(self.results(script, progress), maxlen=1)
+        return last[0] if last else None
+
+    def results(self, script: str, progress: Progress | None = None) -> Iterator[Any]:
+        """Run a script; what each statement gives, as soon as it is there. Queries over the same recorded streams are run in one go."""
         with self.running.together():
-            for statement in parse(script):
-                result = self.execute(statement, script, progress)
-        return result
+            yield from Script(self, script, progress).results()
 
     def execute(self, statement: exp.Expression, text: str, progress: Progress | None = None) -> Any:
         """Run one parsed statement."""
@@ -232,6 +236,8 @@ class Session(OwnConnectors, Settings):
             case syntax.SetOption():
                 self.set_option(statement, text)
                 return None
+            case syntax.ShowDefinitions() if statement.args["kind"] == "GRAPH":
+                return self.graph(statement.args.get("form") or "text")
             case syntax.ShowDefinitions():
                 return self.shown(str(statement.args.get("kind")))
             case syntax.DescribeDefinition():
@@ -249,11 +255,16 @@ class Session(OwnConnectors, Settings):
         name: str | None = None,
         history: bool = False,
     ) -> Any:
+        sink = self.sink_of(statement, text)
+        return self.bound_query(statement.args["query"], text).into(sink, progress, name, history)
+
+    def sink_of(self, statement: syntax.InsertInto, text: str) -> SourceCall:
+        """The sink that a statement writes to, checked."""
         call, said = statement.args["sink"], statement.args.get("options")
-        with told_at(span_of(call), text):
+        with told_at(span_of(call), masked(text)):
             sink = read_call(call, said, self.catalog, "sink")
             open_sink(sink)  # it may be at a place that it cannot be at
-        return self.bound_query(statement.args["query"], text).into(sink, progress, name, history)
+        return sink
 
     def query(self, text: str) -> Query:
         """A query, bound and optimized, not started."""
@@ -310,14 +321,14 @@ class Session(OwnConnectors, Settings):
     def _ask(self) -> Any:
         return ask_spark(lambda: self.spark, self.catalog.policy)
 
-    def shown(self, kind: str) -> list[str]:
+    def shown(self, kind: str) -> list[str] | DataFrame:
         """What SHOW lists: names; of functions, the user's and then all others."""
         if kind == "FUNCTIONS":
             own = [f.name for f in self.catalog.functions.values()]
             own += [a.name for a in self.catalog.aggregates.values()]
             return [*own, *sorted({*SQL_AGGREGATES, *FUNCTIONS})]
         if kind == "QUERIES":
-            return [str(q) for q in self.queries()]
+            return self.running.table()
         return [d.name for d in self.catalog.definitions.values() if d.kind == kind]
 
     # live queries ----------------------------------------------------------------------------------------------
@@ -325,6 +336,10 @@ class Session(OwnConnectors, Settings):
     def queries(self) -> list[str]:
         """The names of the running queries."""
         return self.running.names
+
+    def graph(self, form: str = "text") -> str:
+        """What runs, operator by operator, with what has passed through: as text, json, graphviz or mermaid."""
+        return self.running.drawn(form)
 
     def push(self, name: str, rows: Any) -> None:
         """Hand more rows to a stream that the program feeds itself, while queries run over it."""

@@ -139,7 +139,9 @@ def test_names_columns_functions_and_keywords_are_offered(session: Session) -> N
     assert offered(session, "select regexp_l") == {"regexp_like": "function"}
     assert "COUNT_IF" in offered(session, "SELECT COU")
     assert set(offered(session, "S")) == {"SELECT", "SHOW", "SET", "START", "STOP"}
-    assert set(offered(session, "SHOW ")) == {"STREAMS", "VIEWS", "TABLES", "FUNCTIONS", "QUERIES"}
+    assert set(offered(session, "SHOW ")) == {
+        "STREAMS", "VIEWS", "TABLES", "FUNCTIONS", "QUERIES", "GRAPH"
+    }  # fmt: skip
     assert {"csv", "parquet", "kafka"} <= set(offered(session, "CREATE STREAM X(a INT) SOURCE "))
     assert "console" in offered(session, "INSERT INTO ")
     assert "WINDOW" in offered(session, "SELECT * FROM Temp WIN")
@@ -194,8 +196,8 @@ def test_commands_show_what_there_is(session: Session, capsys: pytest.CaptureFix
         "degrees  INT",
         "t  BIGINT (TS)",
     ]
-    assert [told(session, capsys, c).split() for c in ("\\ds", "\\dv", "\\dt", "\\dq")] == [
-        ["Temp"], ["Hot"], ["Room"], []
+    assert [told(session, capsys, c).split() for c in ("\\ds", "\\dv", "\\dt")] == [
+        ["Temp"], ["Hot"], ["Room"]
     ]  # fmt: skip
     assert told(session, capsys, "\\df arg_m").split() == ["ARG_MAX", "ARG_MIN"]
     helped = told(session, capsys, "\\?")

@@ -9,13 +9,14 @@ from typing import Any
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.modify import TIMEPOINT, Clock, Modify, Restrict, Sync
+from tidegate.algebra.modify import Clock, Modify, Restrict, Sync
 from tidegate.algebra.points import Points, points_of
+from tidegate.algebra.properties import has_timestamps
 from tidegate.algebra.sequences import SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow, WindowSpec
 from tidegate.scalars.expressions import index_of
 from tidegate.time import moment, period
-from tidegate.types import TIMESTAMP, Schema
+from tidegate.types import Schema
 
 _SYMBOLS = {
     op.Filter: "σ", op.Project: "μ", op.UnionAll: "∪", op.Distinct: "δ", op.Except: "-", op.Intersect: "∩",
@@ -49,12 +50,6 @@ def _name(schema: Schema, index: int) -> str:
 
 def _names(schema: Schema, positions: Sequence[int]) -> str:
     return ", ".join(_name(schema, i) for i in positions)
-
-
-def in_timestamps(node: op.Node) -> bool:
-    """Whether the ticks of a plan are those of TIMESTAMPs."""
-    times = (n.schema[-1] for n in node.walk() if isinstance(n, op.Scan | Clock) and n.schema)
-    return any((f.hidden or f.name == TIMEPOINT) and f.type == TIMESTAMP for f in times)
 
 
 def window_text(spec: WindowSpec, timestamps: bool = False) -> str:
@@ -108,7 +103,7 @@ def details(node: op.Node) -> str:
             return node.name
         case op.Window():
             parts = f"PARTITION BY {_names(node.schema, node.partition_by)} " if node.partition_by else ""
-            moments = in_timestamps(node)
+            moments = has_timestamps(node)
             granule = f" GRANULARITY {period(node.granularity, moments)}" if node.granularity != 1 else ""
             return (
                 parts + window_text(node.spec, moments) + granule + (" IN BATCHES" if node.width != 1 else "")
@@ -139,7 +134,7 @@ def details(node: op.Node) -> str:
         case op.Except(all=True) | op.Intersect(all=True):
             return "ALL"
         case op.Rstream():
-            return f"EVERY {period(node.period, in_timestamps(node))}"
+            return f"EVERY {period(node.period, has_timestamps(node))}"
         case Modify():
             key = "NULL" if node.key is None else _names(node.input.schema, node.key)
             operation = (

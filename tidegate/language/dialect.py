@@ -28,6 +28,7 @@ from tidegate.language.sequences import (
     quantity_sql,
     sequence_sql,
 )
+from tidegate.language.show_syntax import parse_show
 from tidegate.language.sync_syntax import (
     ClockReference,
     ModifyOver,
@@ -175,7 +176,7 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
             self._expect("SOURCE")
             return self._parse_base("SOURCE", replace=False)
         if self._match_text_seq("SHOW"):
-            return self._parse_show_statement()
+            return parse_show(self)
         if self._match_text_seq("START"):
             name = self._expect_name("a name for the query")
             history = bool(self._match_text_seq("WITH", "HISTORY"))
@@ -332,13 +333,6 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
 
     def _parse_describe_statement(self) -> exp.Expression:
         return syntax.DescribeDefinition(this=self._expect_name("a stream, view or table"))
-
-    def _parse_show_statement(self) -> exp.Expression:
-        for kind in ("STREAMS", "VIEWS", "TABLES", "FUNCTIONS", "QUERIES"):
-            if self._match_text_seq(kind):
-                return syntax.ShowDefinitions(kind=kind)
-        self._stop(f"expected STREAMS, VIEWS, TABLES, FUNCTIONS or QUERIES{self._but_found()}", *self._here())
-        raise AssertionError
 
     def _parse_set_statement(self) -> exp.Expression:
         name = self._expect_name("an option")

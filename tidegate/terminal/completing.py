@@ -39,7 +39,7 @@ KEYWORDS = tuple(
 
 _TYPES = ("BIGINT", "BOOLEAN", "DATE", "DECIMAL", "DOUBLE", "FLOAT", "INT", "SMALLINT", "STRING", "TIMESTAMP")
 _KINDS = ("STREAM", "VIEW", "TABLE")
-_SHOWN = ("STREAMS", "VIEWS", "TABLES", "FUNCTIONS", "QUERIES")
+_SHOWN = ("STREAMS", "VIEWS", "TABLES", "FUNCTIONS", "QUERIES", "GRAPH")
 _WORD = re.compile(r"[\w$]+$")
 
 Offer = tuple[str, str]

@@ -52,6 +52,23 @@ def progress_bar(what: str, rows: int = 0, session: Session | None = None) -> It
         yield report
 
 
+def with_progress(session: Session, started: Callable[[Report], Iterator[T]]) -> Iterator[T]:
+    """Results one after the other, with a bar while one is waited for and none while it is shown."""
+    bar: list[Report] = []
+
+    def report(part: float) -> None:
+        bar[0](part)
+
+    results = started(report)
+    while True:
+        with progress_bar("running", session=session) as current:
+            bar[:] = [current]
+            found = [*itertools.islice(results, 1)]
+        if not found:
+            return
+        yield found[0]
+
+
 def interruptible(session: Session, work: Callable[[], T]) -> T:
     """What `work` gives. Ctrl-C ends it and nothing else: its jobs on Spark by their tag, then its own steps.
 

@@ -10,17 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sqlglot import exp
-
 from tidegate.errors import Diagnostic, did_you_mean, foreign
-from tidegate.language.dialect import parse
 from tidegate.runtime.running import LiveQuery
 from tidegate.session import Session
 from tidegate.spark.values import quote
 from tidegate.terminal.answers import Form, Printer, Rows, console, rows_of
 from tidegate.terminal.completing import StatementCompleter
 from tidegate.terminal.options import text_of_script
-from tidegate.terminal.progress import interruptible, progress_bar
+from tidegate.terminal.progress import Report, interruptible, with_progress
 from tidegate.terminal.reading import PipedReader, Reader, TerminalReader
 
 SHELL_ROWS = 1000
@@ -33,7 +30,7 @@ Statements end with ; and may span lines. For example:
   CREATE STREAM S(a INT, t BIGINT) SOURCE csv('s.csv') ORDERED BY t;
   SELECT a, COUNT(*) AS n FROM S WINDOW(RANGE 10) GROUP BY a;
   SELECT a FROM S WINDOW(ROWS 3) AS OF 7;
-  EXPLAIN SELECT …;   VERIFY SELECT …;
+  EXPLAIN SELECT …;   VERIFY SELECT …;   SHOW QUERIES;   SHOW GRAPH;
 Ctrl-C stops a statement, Tab completes, the arrow keys and Ctrl-R find earlier statements.
 """
 
@@ -109,9 +106,8 @@ class Shell:
 
     def execute(self, text: str) -> None:
         """Run statements one after the other, up to the first that fails."""
-        for statement in parse(text):
-            began = time.perf_counter()
-            result, found = self._run(statement, text)
+        began = time.perf_counter()
+        for result, found in with_progress(self.session, lambda report: self._results(text, report)):
             if isinstance(result, LiveQuery):
                 name = result.name if result.name.isidentifier() else quote(result.name)
                 self.printer.say(f"query {name} is running: SELECT * FROM {name} AS OF …, \\dq, STOP {name}")
@@ -119,17 +115,20 @@ class Shell:
                 self.printer.print(result, found)
                 if self.timing:
                     self.printer.say(_took(len(found.values), time.perf_counter() - began), style="dim")
+            began = time.perf_counter()
 
-    def _run(self, statement: exp.Expression, text: str) -> tuple[Any, Rows | None]:
-        """What a statement gives, and its rows: fetched where Ctrl-C can end it."""
-        with progress_bar("running", session=self.session) as progress:
+    def _results(self, text: str, report: Report) -> Iterator[tuple[Any, Rows | None]]:
+        """What statements give, each with its rows: computed and fetched where Ctrl-C can end it."""
+        results = self.session.results(text, report)
 
-            def work() -> tuple[Any, Rows | None]:
-                result = self.session.execute(statement, text, progress)
+        def following() -> list[tuple[Any, Rows | None]]:
+            for result in results:
                 shown = result is not None and not isinstance(result, LiveQuery)
-                return result, rows_of(result, self.printer.limit) if shown else None
+                return [(result, rows_of(result, self.printer.limit) if shown else None)]
+            return []
 
-            return interruptible(self.session, work)
+        while found := interruptible(self.session, following):
+            yield found[0]
 
     def command(self, text: str) -> None:
         """A command that begins with a backslash."""
@@ -194,7 +193,7 @@ def _describe(shell: Shell, name: str) -> None:
 def _listed(kind: str) -> Callable[[Shell, str], None]:
     def do(shell: Shell, part: str) -> None:
         found = shell.session.shown(kind)
-        if part:
+        if part and isinstance(found, list):
             found = [entry for entry in found if part.lower() in str(entry).lower()]
         shell.printer.show(found)
 
