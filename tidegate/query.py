@@ -43,6 +43,7 @@ class Host(Protocol):
     """What a query needs of the session that it was asked in."""
 
     live: bool
+    unnamed: str | None
     epoch: float | None
     retention: int | None
     epochs: Epochs | None
@@ -101,7 +102,7 @@ class Query:
             place = max(0, self.bound.text.lower().find(name.lower()))
             raise diagnostic.at((place, place + len(name))).locate(self.bound.text) from None
 
-    def _foresee(self, live: bool) -> None:
+    def foresee(self, live: bool) -> None:
         """Tell what is wrong with sources as far as that shows without Spark."""
         for definition in self.definitions.values():
             place = max(0, self.bound.text.lower().find(definition.name.lower()))
@@ -118,7 +119,7 @@ class Query:
         if boundaries is not None and self.bound.batches:
             boundaries = [widened(b, BATCHES) for b in boundaries]
         with self._located():
-            self._foresee(live=False)
+            self.foresee(live=False)
             result = self.session.engine.run(
                 self.name,
                 self.plan,
@@ -161,7 +162,7 @@ class Query:
         if sink is not None and hasattr(sink, "path"):
             self.bound.catalog.policy.check_value("sink", "", "path", sink.path)
         with self._located():
-            self._foresee(live=True)
+            self.foresee(live=True)
             asked = self.asked(name, sink, epoch, retention, epochs)
             return self.session.start(replace(asked, history=history), begin)
 
@@ -175,7 +176,7 @@ class Query:
     ) -> Asked:
         """The query as it is to run; what is not said here the session says."""
         return Asked(
-            name or self.stable_name(sink), self.bound.text, self.bound.plan, self.plan, self.bound.domain, self.bound.batches,
+            name or self.session.unnamed or self.stable_name(sink), self.bound.text, self.bound.plan, self.plan, self.bound.domain, self.bound.batches,
             self.definitions, self.functions, self.data, self.key, () if sink is None else (sink,),
             self.session.epoch if epoch is None else epoch,
             self.session.retention if retention is None else retention, epochs or self.session.epochs,
@@ -274,6 +275,8 @@ class Query:
 
 def run_together(queries: Sequence[Query], progress: Progress | None = None) -> list[Result]:
     """The answers to some queries, those over the same kind of time in one run."""
+    for query in queries:
+        query.foresee(live=False)
     found: dict[int, Result] = {}
     kinds = sorted({q.asked().kind for q in queries})
     for kind in kinds:

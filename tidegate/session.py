@@ -256,7 +256,10 @@ class Session(OwnConnectors, Settings):
         history: bool = False,
     ) -> Any:
         sink = self.sink_of(statement, text)
-        return self.bound_query(statement.args["query"], text).into(sink, progress, name, history)
+        query = self.bound_query(statement.args["query"], text)
+        if name is None and statement.this is not None and query.is_live:
+            name = statement.this.name
+        return query.into(sink, progress, name, history)
 
     def sink_of(self, statement: syntax.InsertInto, text: str) -> SourceCall:
         """The sink that a statement writes to, checked."""

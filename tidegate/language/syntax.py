@@ -66,9 +66,9 @@ class DropDefinition(Statement):
 
 
 class InsertInto(Statement):
-    """`INSERT INTO sink(argument, …) query`."""
+    """`INSERT INTO sink(argument, …) [AS name] query`; a name counts where the query is a live one."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"sink": True, "options": False, "query": True}
+    arg_types: ClassVar[dict[str, bool]] = {"sink": True, "options": False, "this": False, "query": True}
 
 
 class StartQuery(Statement):
