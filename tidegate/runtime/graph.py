@@ -114,6 +114,8 @@ class LiveGraph:
         self._physical: Physical | None = None
         self._aside: list[Refused] = []
         self._neighbours = Neighbours()
+        self._folded: dict[str, Query] = {}
+        """Queries that run otherwise than was said when they were added, by their owner's mark."""
         self._places: Mapping[str, int] | None = None
         """Who kept state in the last epoch, and in which wave."""
         self._pace = Pace()
@@ -204,6 +206,9 @@ class LiveGraph:
             self._queries = {**self._queries, name: query}
             self._released -= {name}
             self._neighbours.add(query)
+            for other in self._neighbours.folded(query, self._queries, functions, self._moment()):
+                self._queries = {**self._queries, other.name: other}
+                self._folded[other.known.owner] = other
             self._physical = None
             self._publish()
             return query
@@ -290,6 +295,7 @@ class LiveGraph:
 
     def answer(self, query: Query) -> Result:
         """The answer of a query as far as it is final, also after the query has left."""
+        query = self.now(query)
         return Result(
             self.spark,
             self.storage,
@@ -305,6 +311,10 @@ class LiveGraph:
             instants=query.instants,
             selection=None if query.as_one is None else selection(query.as_one),
         )
+
+    def now(self, query: Query) -> Query:
+        """A query as it runs."""
+        return self._folded.get(query.known.owner, query)
 
     def _counted(self, query: Query) -> Manifest:
         """What counts of a query: all, or, if it has left, what did then."""

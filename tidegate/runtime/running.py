@@ -348,7 +348,7 @@ class LiveQuery(Readable):
         it reads by itself it sees the rows from then on: windows must fill before nothing is missing, and what has no bounded validity
         (ROWS, UNBOUNDED, KEY) never stops to depend on what came before.
         """
-        complete = self.query.known.complete
+        complete = self.run.graph.now(self.query).known.complete
         return complete if complete in (None, MIN) else -(-complete // self.result.width)
 
     @property
