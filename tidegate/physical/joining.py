@@ -43,7 +43,7 @@ def plan_joining(
     shared: dict[Identity, Birth] = {}
     for entry in company.running.inputs.values():
         known = shared.setdefault(entry.content, entry.birth)
-        shared[entry.content] = min(known, entry.birth, key=lambda b: (b.epoch, b.by_wave))
+        shared[entry.content] = min(known, entry.birth, key=lambda b: (not b.whole, b.epoch, b.by_wave))
     while True:
         plan = plan_query(name, root, functions, birth, shared, views)
         anew = {plan.inputs[i].content for i in _unfit(company, plan, name)} & set(shared)
