@@ -199,16 +199,19 @@ class LiveGraph:
                 answer.as_one,
             )
             self.definitions, self.functions = definitions, functions
-            self.tables |= {
-                n: r for n, r in joining.data.items() if n in definitions and definitions[n].table
-            }
-            self._ended.pop(known.owner, None)
-            self._queries = {**self._queries, name: query}
-            self._released -= {name}
-            self._neighbours.add(query)
-            self._physical = None
-            self._publish()
+            self._register(query, joining)
             return query
+
+    def _register(self, query: Query, joining: Joining) -> None:
+        """Let a query that was checked take part from the next epoch on."""
+        known = self.definitions
+        self.tables |= {n: r for n, r in joining.data.items() if n in known and known[n].table}
+        self._ended.pop(query.known.owner, None)
+        self._queries = {**self._queries, query.name: query}
+        self._released -= {query.name}
+        self._neighbours.add(query)
+        self._physical = None
+        self._publish()
 
     def _moment(self) -> Moment:
         return Moment(self.ledger.latest, self._settled, lambda id_: bool(self.ledger.parts(id_)), self.width)
