@@ -107,8 +107,9 @@ def _watch(session: Any, running: list[Any], state: str | None, rows: int) -> No
             while not running[0].wait(1):
                 found = running[0].status()
                 quarantine = sum(sum(s["quarantine"].values()) for s in found["sources"].values())
+                late = ", ".join(f"{n} {part:.0%}" for n, part in found["catching_up"].items())
                 line.update(
-                    f"epoch {found['epoch']}, watermark {found['watermark']}, "
+                    f"{f'catching up: {late}; ' if late else ''}epoch {found['epoch']}, watermark {found['watermark']}, "
                     f"{found['rows_per_second']:,.0f} rows per second, {quarantine} rows in quarantine (Ctrl-C stops)"
                 )
     except KeyboardInterrupt:

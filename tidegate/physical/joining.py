@@ -44,7 +44,7 @@ def plan_joining(
     for entry in company.running.inputs.values():
         births.setdefault(entry.content, []).append(entry.birth)
     for found in births.values():
-        found.sort(key=lambda b: (b.epoch, b.by_wave), reverse=True)
+        found.sort(key=lambda b: (not b.whole, b.epoch, b.by_wave), reverse=True)
     while True:
         # The oldest first: it has seen most.
         shared = {content: found[-1] for content, found in births.items() if found}

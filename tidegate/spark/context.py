@@ -222,3 +222,14 @@ def _quiet_launch() -> Iterator[Path]:
         os.dup2(saved[1], 2)
         for descriptor in (*saved, handle):
             os.close(descriptor)
+
+
+def part_done(spark: SparkSession) -> float:
+    """Which part of the tasks of the stages that run is done; 0: none, or nobody knows."""
+    try:
+        tracker = spark.sparkContext.statusTracker()
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    except Exception:  # a session at a distance has no context
+        return 0.0
+    every = sum(s.numTasks for s in stages if s is not None)
+    return sum(s.numCompletedTasks for s in stages if s is not None) / every if every else 0.0
