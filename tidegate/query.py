@@ -20,7 +20,7 @@ from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid
 from tidegate.algebra.properties import result_key
 from tidegate.connectors import registry
 from tidegate.connectors.sinks import Sink, claim, open_sink, refuse_taken
-from tidegate.errors import Diagnostic, foreign
+from tidegate.errors import Diagnostic, foreign, told_at
 from tidegate.language.binder import BoundQuery
 from tidegate.language.catalog import SourceCall, StreamDefinition
 from tidegate.language.statements import check_call
@@ -101,6 +101,13 @@ class Query:
             place = max(0, self.bound.text.lower().find(name.lower()))
             raise diagnostic.at((place, place + len(name))).locate(self.bound.text) from None
 
+    def _foresee(self, live: bool) -> None:
+        """Tell what is wrong with sources as far as that shows without Spark."""
+        for definition in self.definitions.values():
+            place = max(0, self.bound.text.lower().find(definition.name.lower()))
+            with told_at((place, place + len(definition.name)), self.bound.text):
+                registry.SOURCES.named(definition.source).foresee(definition, live)
+
     @property
     def is_live(self) -> bool:
         """Whether a source has no end, or is to be read as if it had none."""
@@ -111,6 +118,7 @@ class Query:
         if boundaries is not None and self.bound.batches:
             boundaries = [widened(b, BATCHES) for b in boundaries]
         with self._located():
+            self._foresee(live=False)
             result = self.session.engine.run(
                 self.name,
                 self.plan,
@@ -153,6 +161,7 @@ class Query:
         if sink is not None and hasattr(sink, "path"):
             self.bound.catalog.policy.check_value("sink", "", "path", sink.path)
         with self._located():
+            self._foresee(live=True)
             asked = self.asked(name, sink, epoch, retention, epochs)
             return self.session.start(replace(asked, history=history), begin)
 

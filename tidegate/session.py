@@ -10,7 +10,7 @@ r.at(4).show()
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -24,6 +24,7 @@ from tidegate.connectors.functions import OwnConnectors
 from tidegate.connectors.sinks import open_sink
 from tidegate.errors import Diagnostic, did_you_mean, told_at
 from tidegate.language import syntax
+from tidegate.language.aggregation import SQL_AGGREGATES
 from tidegate.language.binder import bind
 from tidegate.language.catalog import SourceCall, StreamDefinition, ViewDefinition
 from tidegate.language.dialect import parse
@@ -32,7 +33,7 @@ from tidegate.language.statements import check_times, define, read_call
 from tidegate.policy import OPEN, Policy
 from tidegate.query import Query, run_together
 from tidegate.redaction import masked
-from tidegate.runtime.engine import Engine
+from tidegate.runtime.engine import Engine, check_place
 from tidegate.runtime.results import Result
 from tidegate.runtime.running import Asked, LiveQuery, Running
 from tidegate.runtime.settings import Settings
@@ -41,8 +42,10 @@ from tidegate.scalars.coercion import type_named
 from tidegate.scalars.combining import check_combine
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
+from tidegate.scalars.meaning import FUNCTIONS
 from tidegate.script import Script
-from tidegate.spark.context import spark_session
+from tidegate.spark.context import checked_conf, spark_session
+from tidegate.spark.starting import Starting
 from tidegate.spark.typing import ask_spark
 from tidegate.spark.values import infer_columns, quote
 from tidegate.types import TIMESTAMP, Schema, Type, Value
@@ -57,6 +60,8 @@ def connect(
     partitions: int | None = None,
     verbose: bool = False,
     policy: Policy = OPEN,
+    packages: Sequence[str] = (),
+    conf: Mapping[str, str] | None = None,
 ) -> Session:
     """A session. Spark starts when it is first needed: on this machine's cores, or at `master`.
 
@@ -64,8 +69,9 @@ def connect(
     `partitions` says into how many parts work and state are cut (default: as existing state is, or one per core, or
     more where many recorded rows are read); state in another number of parts is cut anew when its queries go on.
     `policy` says what statements may reach: everything, or, for statements of others, `tidegate.CLOSED` and what is named.
+    `packages` are connectors that Spark fetches at its start, as `"group:artifact:version"`; `conf` are settings of Spark's.
     """
-    return Session(spark, master, state, partitions, verbose, policy)
+    return Session(spark, master, state, partitions, verbose, policy, packages, conf)
 
 
 class Session(OwnConnectors, Settings):
@@ -79,21 +85,29 @@ class Session(OwnConnectors, Settings):
         partitions: int | None = None,
         verbose: bool = False,
         policy: Policy = OPEN,
+        packages: Sequence[str] = (),
+        conf: Mapping[str, str] | None = None,
     ) -> None:
         self.catalog = replace(registry.catalog(), policy=policy)
         self.data: dict[str, Any] = {}
         self._given, self._master, self._state = spark, master, state
         self._partitions, self._verbose = partitions, verbose
+        self._packages = (packages,) if isinstance(packages, str) else tuple(packages)
+        self._conf = checked_conf(conf or {})
         self._asked = 0
         self.running = Running(lambda: self.engine, partitions)
+        self.starting = Starting(
+            lambda: spark_session(self._master, self._given, self._packages, self._verbose, self._conf)
+        )
 
-    @cached_property
+    @property
     def spark(self) -> SparkSession:
         """The Spark session that everything runs on."""
-        return spark_session(self._master, self._given, verbose=self._verbose)
+        return self.starting.session()
 
     @cached_property
     def engine(self) -> Engine:
+        check_place(self._state)
         return Engine(self.spark, self._state, self._partitions)
 
     # definitions -----------------------------------------------------------------------------------------------
@@ -225,7 +239,7 @@ class Session(OwnConnectors, Settings):
             case syntax.ShowDefinitions() if statement.args["kind"] == "GRAPH":
                 return self.graph(statement.args.get("form") or "text")
             case syntax.ShowDefinitions():
-                return self._show(str(statement.args.get("kind")))
+                return self.shown(str(statement.args.get("kind")))
             case syntax.DescribeDefinition():
                 return self.describe(statement.this.name, text, statement)
         query = self.bound_query(statement, text)
@@ -307,15 +321,15 @@ class Session(OwnConnectors, Settings):
     def _ask(self) -> Any:
         return ask_spark(lambda: self.spark, self.catalog.policy)
 
-    def _show(self, kind: str) -> list[str] | DataFrame:
-        definitions = self.catalog.definitions.values()
+    def shown(self, kind: str) -> list[str] | DataFrame:
+        """What SHOW lists: names; of functions, the user's and then all others."""
         if kind == "FUNCTIONS":
-            return [*(f.name for f in self.catalog.functions.values()), *(
-                a.name for a in self.catalog.aggregates.values()
-            )]  # fmt: skip
+            own = [f.name for f in self.catalog.functions.values()]
+            own += [a.name for a in self.catalog.aggregates.values()]
+            return [*own, *sorted({*SQL_AGGREGATES, *FUNCTIONS})]
         if kind == "QUERIES":
             return self.running.table()
-        return [d.name for d in definitions if d.kind == kind]
+        return [d.name for d in self.catalog.definitions.values() if d.kind == kind]
 
     # live queries ----------------------------------------------------------------------------------------------
 

@@ -549,7 +549,7 @@ def parse(text: str) -> list[exp.Expression]:
         where = position_at(text, *error.span)
         raise Diagnostic(error.condition, error.message, where, text, error.help, kind) from None
     except TokenError:
-        where = position_at(text, _unclosed(text), len(text))
+        where = position_at(text, unclosed(text) or 0, len(text))
         raise Diagnostic("SYNTAX_ERROR", "a quote or comment is not closed", where, text) from None
     except RecursionError:
         reached = parser._curr or parser._prev
@@ -569,8 +569,8 @@ def parse(text: str) -> list[exp.Expression]:
     return [checked(s, text) for s in statements if s is not None and not isinstance(s, exp.Semicolon)]
 
 
-def _unclosed(text: str) -> int:
-    """Where the quote or comment opens that is never closed."""
+def unclosed(text: str) -> int | None:
+    """Where the quote or comment opens that is never closed, if one is not."""
     i, size = 0, len(text)
     while i < size:
         if text.startswith("--", i):
@@ -590,4 +590,4 @@ def _unclosed(text: str) -> int:
             if i >= size:
                 return opening
         i += 1
-    return max(0, size - 1)
+    return None

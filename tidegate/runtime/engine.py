@@ -50,13 +50,7 @@ class Engine:
             place = tempfile.mkdtemp(prefix="tidegate-")
             weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
             state_uri = place
-        place = state_uri if "://" in state_uri else os.path.abspath(state_uri)
-        if (wild := re.search(r"[*?{}\[\]\\]", place)) is not None:
-            raise Diagnostic(
-                "STATE_PLACE",
-                f"Spark would take {place} for a pattern, and read what other directories hold",
-                help=f"choose a state directory without '{wild[0]}' in its path",
-            )
+        check_place(state_uri)
         self.storage = Storage(state_uri, temporary=temporary)
         self.partitions = partitions
 
@@ -165,6 +159,25 @@ class Engine:
     def prepared(self, plan: Node, functions: Mapping[str, Any]) -> Node:
         """The plan as it runs: what kernels cannot evaluate is Spark's."""
         return outsource(plan, functions, ask_spark(lambda: self.spark))
+
+
+def check_place(state_uri: str | None) -> None:
+    """Refuse a state directory that cannot be one; no Spark is needed to tell."""
+    if state_uri is None or "://" in state_uri:
+        return
+    place = os.path.abspath(state_uri)
+    if (wild := re.search(r"[*?{}\[\]\\]", place)) is not None:
+        raise Diagnostic(
+            "STATE_PLACE",
+            f"Spark would take {place} for a pattern, and read what other directories hold",
+            help=f"choose a state directory without '{wild[0]}' in its path",
+        )
+    there = place
+    while not os.path.lexists(there):
+        there = os.path.dirname(there)
+    if not os.path.isdir(there) or not os.access(there, os.W_OK | os.X_OK):
+        problem = "may not be written to" if os.path.isdir(there) else "is no directory"
+        raise Diagnostic("STATE_PLACE", f"{there} {problem}", help="choose another state directory")
 
 
 def width(definitions: Mapping[str, StreamDefinition]) -> int:

@@ -366,7 +366,8 @@ def _of_spark(text: str) -> Diagnostic | None:
     if condition == "FAILED_READ_FILE":
         return BrokenFileError.of(text)
     message = message.split(" If necessary set", maxsplit=1)[0].split("SQLSTATE", maxsplit=1)[0]
-    return Diagnostic(condition, message.strip())
+    # Positions in a plan say nothing to people.
+    return Diagnostic(condition, re.sub(r"\b[cgs]\d+\b", "…", message.strip()))
 
 
 def source_names(roots: Mapping[str, Node]) -> set[str]:

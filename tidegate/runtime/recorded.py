@@ -19,6 +19,7 @@ from tidegate.runtime.repartition import repartition
 from tidegate.spark.context import cores
 from tidegate.time import MAX, MIN
 from tidegate.worker.columnar import Columnar, columnar, reading
+from tidegate.worker.stopping import mark_stopped, unmark
 
 BYTES_PER_EPOCH = 3 << 30
 """How much of the sources' files one epoch may hold; kernels work in memory."""
@@ -52,10 +53,15 @@ class Recording:
         readable = [c for c in columns.values() if c is not None]
         partitions = self.asked or ledger.latest.partitions or self._partitions(readable)
         repartition(self.spark, self.physical, ledger, partitions)
-        for done, upto in enumerate(ends):
-            if progress is not None:
-                progress(done / len(ends))
-            self._epoch(ledger, streams, readable, upto, partitions)
+        unmark(ledger.storage)
+        try:
+            for done, upto in enumerate(ends):
+                if progress is not None:
+                    progress(done / len(ends))
+                self._epoch(ledger, streams, readable, upto, partitions)
+        except BaseException:
+            mark_stopped(ledger.storage)
+            raise
         report(ledger.latest.sources, ledger.storage)
         if progress is not None:
             progress(1.0)

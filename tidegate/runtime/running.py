@@ -36,8 +36,8 @@ from tidegate.runtime.subscriptions import Subscription
 from tidegate.runtime.summary import IN_BATCHES, INTEGERS, TIMESTAMPS, describe_state
 from tidegate.runtime.tables import Readable
 from tidegate.storage import Storage
-from tidegate.time import BATCHES, MIN, ticks_of
-from tidegate.types import BIGINT, Type
+from tidegate.time import BATCHES, MIN, period, ticks_of
+from tidegate.types import BIGINT, TIMESTAMP, Type
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,13 @@ class Asked:
     def kept(self) -> int | None:
         """How long answers are to be kept, in the graph's ticks."""
         return self.retention * BATCHES if self.batches and self.retention is not None else self.retention
+
+    def lasting(self, ticks: int) -> str:
+        """So many of the graph's ticks, as people say them."""
+        timestamps = self.domain == TIMESTAMP
+        return period(ticks // BATCHES if self.batches else ticks, timestamps).lower() + " ticks" * (
+            not timestamps
+        )
 
 
 class Running:
@@ -312,10 +319,10 @@ def _check_pace(run: LiveRun, asked: Asked) -> None:
             help="queries over the same kind of time share their epochs: leave `epochs` out, or stop the others first",
         )
     if asked.kept is not None and asked.kept != run.graph.retention:
-        kept = "for ever" if run.graph.retention is None else f"for {run.graph.retention} ticks"
+        kept = "for ever" if run.graph.retention is None else f"for {asked.lasting(run.graph.retention)}"
         raise Diagnostic(
             "RETENTION_DIFFERS",
-            f"'{asked.name}' asks for answers to be kept for {asked.kept} ticks, and its graph keeps them {kept}",
+            f"'{asked.name}' asks for answers to be kept for {asked.lasting(asked.kept)}, and its graph keeps them {kept}",
             help="queries over the same kind of time share their retention: leave `retention` out, or stop the others first",
         )
 
