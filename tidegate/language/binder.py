@@ -20,6 +20,7 @@ from tidegate.language import syntax
 from tidegate.language.aggregation import asks_arrival
 from tidegate.language.blocks import Ask, Block
 from tidegate.language.catalog import Catalog, StreamDefinition, ViewDefinition
+from tidegate.language.file_binding import with_files
 from tidegate.language.limits import counted, within_reach
 from tidegate.language.scopes import Relation, Scope
 from tidegate.language.selects import SelectBinder
@@ -50,8 +51,9 @@ class BoundQuery:
 
 def bind(statement: exp.Expression, catalog: Catalog, text: str, ask: Ask | None = None) -> BoundQuery:
     """The plan of a query, or a Diagnostic that says where it is wrong."""
-    binder = Binder(catalog, text, ask, TimeDomain(by_arrival=_asks_first(statement, catalog)))
     try:
+        statement, catalog = with_files(statement, catalog)
+        binder = Binder(catalog, text, ask, TimeDomain(by_arrival=_asks_first(statement, catalog)))
         with within_reach(text):
             plan = binder.query(statement, None)
             output = binder.output(statement)

@@ -17,26 +17,11 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 from tidegate.errors import Diagnostic, Kind, did_you_mean, position_at
 from tidegate.language import syntax
 from tidegate.language.arguments import FEWEST, MOST, TOO_MANY, all_there, at_most, distinct_first
+from tidegate.language.file_items import parse_described, parse_file
+from tidegate.language.generation import StreamGenerator
 from tidegate.language.limits import LARGEST, LONGEST, check_length, checked
-from tidegate.language.sequences import (
-    FORMS,
-    WINDOW_CLAUSES,
-    Quantity,
-    SequenceWindow,
-    parse_sequence,
-    parse_start,
-    quantity_sql,
-    sequence_sql,
-)
-from tidegate.language.sync_syntax import (
-    ClockReference,
-    ModifyOver,
-    clock_sql,
-    modify_sql,
-    parse_clock,
-    parse_modify,
-    parse_sync,
-)
+from tidegate.language.sequences import FORMS, WINDOW_CLAUSES, parse_sequence, parse_start
+from tidegate.language.sync_syntax import parse_clock, parse_modify, parse_sync
 
 STATEMENTS = (
     "SELECT", "WITH", "CREATE", "REGISTER", "DROP", "INSERT", "EXPLAIN", "VERIFY", "SHOW", "DESCRIBE",
@@ -257,25 +242,34 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
             return syntax.CreateView(kind=kind, this=name, query=self._parse_query(), replace=replace)
         if kind == "STREAM" and self._match_text_seq("OVER"):
             return syntax.CreateView(kind=kind, this=name, query=parse_modify(self), replace=replace)
-        if not self._match(TokenType.L_PAREN, advance=False):
-            help = "CREATE STREAM name(column TYPE, …) SOURCE … or CREATE STREAM name AS SELECT …"
-            self._stop(f"expected columns in parentheses{self._but_found()}", *self._here(), help)
-        columns = self._parse_wrapped_csv(self._parse_declared_column)
         words = {"STREAM": ("SOURCE",), "TABLE": ("FROM", "SOURCE"), "SOURCE": ("FROM", "SOURCE")}[kind]
+        columns = None
+        if self._match(TokenType.L_PAREN, advance=False):
+            columns = self._parse_wrapped_csv(self._parse_declared_column)
+        elif not any(self._match_text_seq(w, advance=False) for w in words):
+            help = "CREATE STREAM name(column TYPE, …) SOURCE … or CREATE STREAM name AS SELECT …"
+            self._stop(
+                f"expected columns in parentheses, or {words[0]}{self._but_found()}", *self._here(), help
+            )
         if not any(self._match_text_seq(w) for w in words):
             self._stop(f"expected {words[0]}{self._but_found()}", *self._here())
         source = self._parse_call("a source, as csv('file.csv')")
-        ordered_by = valid = batch = None
-        if self._match_text_seq("ORDERED", "BY"):
-            ordered_by = self._expect_name("the ordering column")
-            if self._match_text_seq("BATCH"):
-                batch = self._expect_name("the batch column")
-        elif self._match_text_seq("VALID"):
-            valid = self._parse_wrapped_csv(lambda: self._expect_name("a column"))
+        times = self._parse_times()
+        options = self._parse_options()
         return syntax.CreateBase(
-            kind=kind, this=name, columns=columns, source=source, ordered_by=ordered_by, valid=valid,
-            batch=batch, options=self._parse_options(), replace=replace,
-        )  # fmt: skip
+            kind=kind, this=name, columns=columns, source=source, options=options, replace=replace, **times
+        )
+
+    def _parse_times(self) -> dict[str, Any]:
+        """`ORDERED BY t [BATCH b]`, `VALID (from, to)`, or nothing."""
+        times: dict[str, Any] = {}
+        if self._match_text_seq("ORDERED", "BY"):
+            times["ordered_by"] = self._expect_name("the ordering column")
+            if self._match_text_seq("BATCH"):
+                times["batch"] = self._expect_name("the batch column")
+        elif self._match_text_seq("VALID"):
+            times["valid"] = self._parse_wrapped_csv(lambda: self._expect_name("a column"))
+        return times
 
     def _parse_declared_column(self) -> exp.ColumnDef:
         name = self._expect_name("a column")
@@ -331,7 +325,9 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         return syntax.InsertInto(sink=sink, options=options, query=self._parse_query())
 
     def _parse_describe_statement(self) -> exp.Expression:
-        return syntax.DescribeDefinition(this=self._expect_name("a stream, view or table"))
+        return syntax.DescribeDefinition(
+            this=parse_described(self) or self._expect_name("a stream, view or table")
+        )
 
     def _parse_show_statement(self) -> exp.Expression:
         for kind in ("STREAMS", "VIEWS", "TABLES", "FUNCTIONS", "QUERIES"):
@@ -399,7 +395,8 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         return stream
 
     def _parse_table(self, *args: Any, joins: bool = False, **options: Any) -> exp.Expression | None:
-        return parse_clock(self, joins) or super()._parse_table(*args, joins=joins, **options)
+        own = parse_clock(self, joins) or parse_file(self, joins)
+        return own or super()._parse_table(*args, joins=joins, **options)
 
     def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:
         """A window stands before or after the alias of the stream reference (PIPES writes both)."""
@@ -484,48 +481,12 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         self._stop(f"{what} are not available yet", *self._here(), condition="UNSUPPORTED")
 
 
-def _window_sql(self: Any, node: syntax.StreamWindow) -> str:
-    parts = []
-    if node.args.get("partition"):
-        parts.append(f"PARTITION BY {', '.join(self.sql(c) for c in node.args['partition'])}")
-    parts.append(f"{node.args['frame']} {self.sql(node, 'size') or 'UNBOUNDED'}")
-    words = {"slide": "SLIDE", "start": "STARTING AT", "granularity": "GRANULARITY"}
-    parts += [f"{word} {self.sql(node, k)}" for k, word in words.items() if node.args.get(k)]
-    return f"WINDOW({' '.join(parts)})"
-
-
-def _alias_sql(self: Any, node: syntax.StreamAlias) -> str:
-    columns = f"({', '.join(self.sql(c) for c in node.columns)})" if node.columns else ""
-    sync = f"SYNC BY {self.sql(node, 'sync')}" if node.args.get("sync") else ""
-    parts = (self.sql(node, "window"), sync, f"{self.sql(node, 'this')}{columns}")
-    return " ".join(p for p in parts if p)
-
-
-def _relation_to_stream_sql(self: Any, node: syntax.RelationToStream) -> str:
-    every = f" EVERY {self.sql(node, 'every')}" if node.args.get("every") else ""
-    return f"{node.args['kind']}({self.sql(node, 'this')}){every} {self.sql(node, 'alias')}".rstrip()
-
-
-class _Generator(Spark.Generator):  # type: ignore[misc,valid-type]
-    TRANSFORMS: ClassVar[dict[Any, Callable[..., str]]] = {
-        **Spark.Generator.TRANSFORMS,
-        syntax.Duration: lambda _, node: f"{node.this} {node.args.get('unit') or ''}".rstrip(),
-        syntax.StreamWindow: _window_sql,
-        SequenceWindow: sequence_sql,
-        Quantity: quantity_sql,
-        syntax.StreamAlias: _alias_sql,
-        syntax.RelationToStream: _relation_to_stream_sql,
-        ClockReference: clock_sql,
-        ModifyOver: modify_sql,
-    }
-
-
 class Tidegate(Spark):
     """Spark SQL with streams."""
 
     Tokenizer = _Tokenizer
     Parser = _Parser
-    Generator = _Generator
+    Generator = StreamGenerator
 
 
 def text_of(node: exp.Expression) -> str:
