@@ -21,6 +21,7 @@ from tidegate.language.aggregation import asks_arrival
 from tidegate.language.blocks import Ask, Block
 from tidegate.language.catalog import Catalog, StreamDefinition, ViewDefinition
 from tidegate.language.file_binding import with_files
+from tidegate.language.grouping_sets import groupings
 from tidegate.language.limits import counted, within_reach
 from tidegate.language.scopes import Relation, Scope
 from tidegate.language.selects import SelectBinder
@@ -144,7 +145,12 @@ class Binder:
         if isinstance(ast, exp.SetOperation):
             return self._order(ast, self._set_operation(ast, outer), outer)
         if isinstance(ast, exp.Select):
-            return SelectBinder(self, outer).select(ast)
+            several = groupings(ast)
+            return (
+                SelectBinder(self, outer).select(ast)
+                if several is None
+                else self._grouped(ast, *several, outer)
+            )
         if isinstance(ast, ModifyOver):
             return modify_plan(ast, self.catalog)[0]
         if isinstance(ast, exp.Table):
@@ -227,6 +233,15 @@ class Binder:
             return [*plans, right]
         operation = op.Except if isinstance(ast, exp.Except) else op.Intersect
         return [operation(_united(plans), right, not ast.args.get("distinct"))]
+
+    def _grouped(
+        self, ast: exp.Select, block: exp.Select, sets: list[frozenset[int]], outer: Block | None
+    ) -> op.Node:
+        """One grouping after the other, united; what follows GROUP BY sees all of them."""
+        union = _united([SelectBinder(self, outer, present).select(block) for present in sets])
+        if ast.args.get("distinct") is not None:
+            union = op.Distinct(union)
+        return self._order(ast, union, outer)
 
     def _order(self, ast: exp.Expression, plan: op.Node, outer: Block | None) -> op.Node:
         """ORDER BY and LIMIT above a set operation: they see its result only."""

@@ -33,7 +33,9 @@ CLAUSES = (
 )  # fmt: skip
 
 
-_TWO_ARGUMENTS = ("QUANTILE", "ARG_MIN", "ARG_MAX", "MIN_BY", "MAX_BY")
+_TWO_ARGUMENTS = (
+    "QUANTILE", "ARG_MIN", "ARG_MAX", "MIN_BY", "MAX_BY", "CORR", "COVAR_POP", "COVAR_SAMP",
+)  # fmt: skip
 
 
 class _SyntaxError(ParseError):

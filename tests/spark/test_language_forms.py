@@ -1,0 +1,39 @@
+"""Forms that people bring from other systems, through the whole engine: VERIFY compares each with the reference."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+import tidegate
+from tidegate.session import Session
+
+ROWS = [
+    {"k": k, "v": v, "s": s, "c": v > 2, "t": t}
+    for t, (k, v, s) in enumerate(
+        [("a", 1, "x"), ("b", 5, None), ("a", 3, "y"), ("a", 3, "x"), ("b", 2, "z")] * 2
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def tg(spark: SparkSession) -> Session:
+    session = tidegate.connect(spark=spark)
+    session.stream("S", ROWS, ordered_by="t")
+    return session
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        """SELECT k, COLLECT_LIST(v) AS l, COLLECT_SET(s) AS e, STRING_AGG(s, '+') AS j, HISTOGRAM(v) AS h, BOOL_AND(c) AS b,
+             APPROX_COUNT_DISTINCT(v) AS d, CORR(v, t) AS r, COVAR_POP(v, t) AS p, COVAR_SAMP(v, t) AS q
+           FROM S WINDOW(RANGE 4) GROUP BY k""",
+        "SELECT k, s, COUNT(*) AS n, GROUPING_ID(k, s) AS g FROM S WINDOW(ROWS 4) GROUP BY CUBE(k, s)",
+    ],
+    ids=["aggregates", "groupings"],
+)
+def test_answers_are_the_references(tg: Session, query: str) -> None:
+    verified = tg.sql(f"VERIFY {query}")
+    assert verified
+    assert verified.instants > 8
