@@ -106,25 +106,7 @@ def read_call(node: exp.Expression, user: Mapping[str, AggregateFunction]) -> Ca
     if isinstance(node, exp.Filter):
         where = node.expression.this
         node = node.this
-    name = _CLASSES.get(type(node))
-    if isinstance(node, (exp.Anonymous, exp.AnonymousAggFunc)):
-        arguments = list(node.expressions)
-        name = _NAMED.get(node.name.lower(), node.name.lower())
-    elif node.key in user:
-        name, arguments = node.key, list(node.iter_expressions())
-    else:
-        arguments = [a for k in _READ if (a := node.args.get(k)) is not None]
-        arguments += node.args.get("expressions") or []
-        # A call that says more than is read must not be taken for the plain one.
-        further = [v for k, v in node.args.items() if isinstance(v, exp.Expression) and k not in _READ]
-        if name in _FLAT_ARITY and further:
-            raise _arity(name, _FLAT_ARITY[name], len(arguments) + len(further), whole)
-    if name is None or (name.islower() and name not in user):
-        raise Diagnostic(
-            "UNKNOWN_AGGREGATE",
-            f"there is no aggregate '{node.sql(dialect='spark').split('(')[0]}'",
-            help="aggregates: " + ", ".join(SQL_AGGREGATES),
-        ).at(span_of(whole))
+    name, arguments = _name_and_arguments(node, user, whole)
     descending = False
     if arguments and isinstance(arguments[0], exp.Order):
         arguments[0], descending = _ordered(name, arguments[0], whole)
@@ -161,7 +143,32 @@ def read_call(node: exp.Expression, user: Mapping[str, AggregateFunction]) -> Ca
     return Call(name, tuple(arguments), distinct, where, parameter)
 
 
-def _ordered(name: str | None, order: exp.Expression, whole: exp.Expression) -> tuple[exp.Expression, bool]:
+def _name_and_arguments(
+    node: exp.Expression, user: Mapping[str, AggregateFunction], whole: exp.Expression
+) -> tuple[str, list[exp.Expression]]:
+    name = _CLASSES.get(type(node))
+    if isinstance(node, (exp.Anonymous, exp.AnonymousAggFunc)):
+        arguments = list(node.expressions)
+        name = _NAMED.get(node.name.lower(), node.name.lower())
+    elif node.key in user:
+        name, arguments = node.key, list(node.iter_expressions())
+    else:
+        arguments = [a for k in _READ if (a := node.args.get(k)) is not None]
+        arguments += node.args.get("expressions") or []
+        # A call that says more than is read must not be taken for the plain one.
+        further = [v for k, v in node.args.items() if isinstance(v, exp.Expression) and k not in _READ]
+        if name in _FLAT_ARITY and further:
+            raise _arity(name, _FLAT_ARITY[name], len(arguments) + len(further), whole)
+    if name is None or (name.islower() and name not in user):
+        raise Diagnostic(
+            "UNKNOWN_AGGREGATE",
+            f"there is no aggregate '{node.sql(dialect='spark').split('(')[0]}'",
+            help="aggregates: " + ", ".join(SQL_AGGREGATES),
+        ).at(span_of(whole))
+    return name, arguments
+
+
+def _ordered(name: str, order: exp.Expression, whole: exp.Expression) -> tuple[exp.Expression, bool]:
     """What is collected, and whether in descending order: values are in their own order, so that an answer is one."""
     collected = order.this
     (value,) = collected.expressions if isinstance(collected, exp.Distinct) else (collected,)
