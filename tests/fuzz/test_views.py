@@ -30,7 +30,9 @@ def answered(world: World, pair: Pair) -> Rewriting | None:
     for t in INSTANTS:
         ours = canonical(reference.snapshot(found.plan, t).elements())
         theirs = canonical(reference.snapshot(query, t).elements())
-        assert ours == theirs, f"at {t}: {ours}, and not {theirs}\n{pair.query}\n{pair.view}\n{tree(found.plan)}"
+        assert ours == theirs, (
+            f"at {t}: {ours}, and not {theirs}\n{pair.query}\n{pair.view}\n{tree(found.plan)}"
+        )
     return found
 
 

@@ -92,7 +92,10 @@ class Pairs:
         theirs = f"RANGE {size + self.dice.choice([0, 0, 0, 3])}" + (f" SLIDE {slide}" if slide > 1 else "")
         if self.dice.random() < 0.2:
             period = self.dice.choice([2, 3])
-            mine, theirs = f"ROWS {size} SLIDE {period * 2} TICKS", self.dice.choice([f"ROWS {size} SLIDE {period} TICKS", f"ROWS {size}"])
+            mine, theirs = (
+                f"ROWS {size} SLIDE {period * 2} TICKS",
+                self.dice.choice([f"ROWS {size} SLIDE {period} TICKS", f"ROWS {size}"]),
+            )
         if self.dice.random() < 0.1:
             mine = theirs = f"ROWS {size}"
         if self.dice.random() < 0.4:
@@ -117,11 +120,17 @@ class Pairs:
         keys = self.some(["a", "b", "v % 2"]) if self.dice.random() < 0.8 else []
         aggregates = self.some([a.format(**names) for a in AGGREGATES])
         (q, v), (w, wv) = self.wheres(names), self.windows()
-        finer = keys if self.dice.random() < 0.4 else list(dict.fromkeys([*keys, *self.some(["a", "b", "d", "v % 2"])]))
+        finer = (
+            keys
+            if self.dice.random() < 0.4
+            else list(dict.fromkeys([*keys, *self.some(["a", "b", "d", "v % 2"])]))
+        )
         more = self.wider(aggregates, [a.format(**names) for a in AGGREGATES])
         having = self.dice.choice(["", "", f" HAVING COUNT(*) > {self.dice.randrange(3)}"])
         hidden = self.dice.choice(["", having])
-        return Pair(self.group(keys, aggregates, f"S {w}", q, having), self.group(finer, more, f"S {wv}", v, hidden))
+        return Pair(
+            self.group(keys, aggregates, f"S {w}", q, having), self.group(finer, more, f"S {wv}", v, hidden)
+        )
 
     def group(self, keys: list[str], aggregates: list[str], source: str, where: str, having: str = "") -> str:
         shown = [k if k.isalnum() else f"{k} AS k2" for k in keys]
@@ -136,7 +145,9 @@ class Pairs:
         on = self.dice.choice(["l.a = r.a", "l.a = r.a AND r.c > 1", "l.a = r.a AND l.v < r.c"])
         on_view = on if self.dice.random() < 0.7 else "l.a = r.a"
         columns = self.some(["l.a", "l.b", "r.c", "l.v + 1 AS w", "r.a AS ra"])
-        shown = self.wider(columns, ["l.a", "l.b", "l.v", "l.d", "r.c", "l.TS AS lt", "r.TS AS rt", "l.v + 1 AS w"])
+        shown = self.wider(
+            columns, ["l.a", "l.b", "l.v", "l.d", "r.c", "l.TS AS lt", "r.TS AS rt", "l.v + 1 AS w"]
+        )
         made = [f"SELECT {', '.join(columns)} FROM S {w} l {kind} R {w2} r ON {on}{q}"]
         if kind == "JOIN" and self.dice.random() < 0.4:
             made.append(f"SELECT {', '.join(shown)} FROM R {wv2} r JOIN S {wv} l ON {on_view}{v}")
@@ -150,7 +161,10 @@ class Pairs:
         names = {"v": "x", "b": "g"}
         q, v = self.wheres(names)
         step = self.dice.choice([2, 3])
-        sync = [f"SYNC BY (SELECT Timepoint FROM CLOCK WHERE Timepoint % {s} = 0) k" for s in (step * self.dice.choice([1, 2, 3]), step)]
+        sync = [
+            f"SYNC BY (SELECT Timepoint FROM CLOCK WHERE Timepoint % {s} = 0) k"
+            for s in (step * self.dice.choice([1, 2, 3]), step)
+        ]
         if self.dice.random() < 0.5:
             sync = ["k", "k"]
         elif self.dice.random() < 0.3:
@@ -160,10 +174,16 @@ class Pairs:
             finer = list(dict.fromkeys([*keys, *self.some(["g", "id", "x"])]))
             aggregates = ["COUNT(*) AS n", "SUM(x) AS s", "MAX(x) AS hi", "AVG(x) AS av"]
             mine = self.some(aggregates)
-            return Pair(self.group(keys, mine, f"K {sync[0]}", q), self.group(finer, self.wider(mine, aggregates), f"K {sync[1]}", v))
+            return Pair(
+                self.group(keys, mine, f"K {sync[0]}", q),
+                self.group(finer, self.wider(mine, aggregates), f"K {sync[1]}", v),
+            )
         columns = self.some(["id", "x", "g", "x * 2 AS y"])
         shown = self.wider(columns, ["id", "x", "g", "x * 2 AS y"])
-        return Pair(f"SELECT {', '.join(columns)} FROM K {sync[0]}{q}", f"SELECT {', '.join(shown)} FROM K {sync[1]}{v}")
+        return Pair(
+            f"SELECT {', '.join(columns)} FROM K {sync[0]}{q}",
+            f"SELECT {', '.join(shown)} FROM K {sync[1]}{v}",
+        )
 
     def plain(self) -> Pair:
         names = {"v": "v", "b": "b", "d": "d"}
@@ -172,7 +192,8 @@ class Pairs:
         shown = self.wider(columns, ["a", "b", "v", "d", "TS AS ts0"])
         distinct = self.dice.choice([("DISTINCT ", "DISTINCT "), ("DISTINCT ", ""), ("", "")])
         return Pair(
-            f"SELECT {distinct[0]}{', '.join(columns)} FROM S {w}{q}", f"SELECT {distinct[1]}{', '.join(shown)} FROM S {wv}{v}"
+            f"SELECT {distinct[0]}{', '.join(columns)} FROM S {w}{q}",
+            f"SELECT {distinct[1]}{', '.join(shown)} FROM S {wv}{v}",
         )
 
     def both(self) -> Pair:
@@ -198,7 +219,10 @@ class Pairs:
     def sequence(self) -> Pair:
         rate, start = self.dice.choice([2, 3, 5]), self.dice.choice([0, 0, 1, 2])
         width = self.dice.choice([rate, rate + 1, 2])
-        lower, later = self.dice.choice(["{r} * i", "{r} * i", "0"]).format(r=rate), start + rate * self.dice.choice([0, 1, 2])
+        lower, later = (
+            self.dice.choice(["{r} * i", "{r} * i", "0"]).format(r=rate),
+            start + rate * self.dice.choice([0, 1, 2]),
+        )
         text = "WINDOW(FROM {} TO {} * i + {} EVERY {} STARTING AT {})"
         mine, theirs = (text.format(lower, rate, width, rate, s) for s in (later, start))
         shown = self.dice.choice(["COUNT(*) AS n", "SUM(v) AS s, COUNT(*) AS n"])

@@ -27,6 +27,8 @@ from tidegate.language.scopes import Relation, Scope
 from tidegate.language.selects import SelectBinder
 from tidegate.language.sync_binding import clock_plan, is_clock, modify_plan, raw_beneath, synchronized
 from tidegate.language.sync_syntax import ModifyOver
+from tidegate.language.window_function_binding import window_function_plan
+from tidegate.language.window_functions import WindowFunction
 from tidegate.language.windows import apply_window, ticks, unplaced
 from tidegate.scalars.expressions import ref, span_of
 from tidegate.scalars.typing import common_type, type_to_sqlglot
@@ -265,6 +267,10 @@ class Binder:
         self.time.items = counted(self.time.items + 1, ast)
         if isinstance(ast, (exp.Subquery, syntax.RelationToStream)):
             plan = self.query(_without(ast, "alias"), outer)
+        elif isinstance(ast, WindowFunction):
+            plan, name, readable = self._named(ast)
+            plan = window_function_plan(ast, plan, readable, self.time.domain)
+            alias, readable = alias or name, False
         elif isinstance(ast, exp.Table):
             plan, name, readable = self._named(ast)
             alias = alias or name

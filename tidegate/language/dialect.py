@@ -17,11 +17,13 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 from tidegate.errors import Diagnostic, Kind, did_you_mean, position_at
 from tidegate.language import syntax
 from tidegate.language.arguments import FEWEST, MOST, TOO_MANY, all_there, at_most, distinct_first
+from tidegate.language.durations import parse_duration
 from tidegate.language.file_items import parse_described, parse_file
 from tidegate.language.generation import StreamGenerator
-from tidegate.language.limits import LARGEST, LONGEST, check_length, checked
-from tidegate.language.sequences import FORMS, WINDOW_CLAUSES, parse_sequence, parse_start
+from tidegate.language.limits import LARGEST, check_length, checked
+from tidegate.language.sequences import FORMS, parse_sequence, parse_start
 from tidegate.language.sync_syntax import parse_clock, parse_modify, parse_sync
+from tidegate.language.window_functions import parse_window_function
 
 STATEMENTS = (
     "SELECT", "WITH", "CREATE", "REGISTER", "DROP", "INSERT", "EXPLAIN", "VERIFY", "SHOW", "DESCRIBE",
@@ -397,7 +399,7 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         return stream
 
     def _parse_table(self, *args: Any, joins: bool = False, **options: Any) -> exp.Expression | None:
-        own = parse_clock(self, joins) or parse_file(self, joins)
+        own = parse_clock(self, joins) or parse_file(self, joins) or parse_window_function(self, joins)
         return own or super()._parse_table(*args, joins=joins, **options)
 
     def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:
@@ -459,25 +461,7 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         return window
 
     def _parse_duration(self, what: str) -> syntax.Duration:
-        at = self._here()
-        negative = self._match(TokenType.DASH)
-        number = self._parse_number()
-        if number is None or not isinstance(number, exp.Literal):
-            self._stop(f"expected {what}, a positive number{self._but_found()}", *at)
-        end = self._prev.end
-        unit = None
-        word = self._curr.text.upper() if self._curr else ""
-        if word not in WINDOW_CLAUSES and self._match_set({TokenType.VAR, TokenType.ROWS}):
-            unit, end = self._prev.text, self._prev.end
-        if negative or not number.this.isdigit() or not 0 < int(number.this) <= LONGEST:
-            bound = f" up to {LONGEST:,}" if len(number.this) > 15 else ""
-            self._stop(
-                f"{what} must be a positive whole number{bound}", at[0], number.meta.get("end", end) + 1,
-                condition="INVALID_WINDOW",
-            )  # fmt: skip
-        duration = syntax.Duration(this=int(number.this), unit=unit)
-        duration.meta.update(start=at[0], end=end)
-        return duration
+        return parse_duration(self, what)
 
     def _not_yet(self, what: str) -> None:
         self._stop(f"{what} are not available yet", *self._here(), condition="UNSUPPORTED")

@@ -11,6 +11,7 @@ from tidegate.language import syntax
 from tidegate.language.file_items import FileReference, file_sql
 from tidegate.language.sequences import Quantity, SequenceWindow, quantity_sql, sequence_sql
 from tidegate.language.sync_syntax import ClockReference, ModifyOver, clock_sql, modify_sql
+from tidegate.language.window_functions import WindowFunction, window_function_sql
 
 
 def _window_sql(self: Any, node: syntax.StreamWindow) -> str:
@@ -49,4 +50,5 @@ class StreamGenerator(Spark.Generator):  # type: ignore[misc,valid-type]
         ClockReference: clock_sql,
         ModifyOver: modify_sql,
         FileReference: file_sql,
+        WindowFunction: window_function_sql,
     }
