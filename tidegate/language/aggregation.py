@@ -85,7 +85,7 @@ class Call:
 
 def asks_arrival(query: exp.Expression) -> bool:
     """Whether a query asks somewhere which row came first or last."""
-    return query.find(exp.First, exp.FirstValue, exp.Last, exp.LastValue) is not None
+    return query.find(exp.First, exp.FirstValue, exp.Last, exp.LastValue, exp.Lag) is not None
 
 
 def is_aggregate(node: exp.Expression, user: Mapping[str, AggregateFunction]) -> bool:

@@ -21,6 +21,7 @@ from tidegate.language.durations import parse_duration
 from tidegate.language.file_items import parse_described, parse_file
 from tidegate.language.generation import StreamGenerator
 from tidegate.language.limits import LARGEST, check_length, checked
+from tidegate.language.row_patterns import refuse_row_pattern, with_calls_of_window
 from tidegate.language.sequences import FORMS, parse_sequence, parse_start
 from tidegate.language.sync_syntax import parse_clock, parse_modify, parse_sync
 from tidegate.language.window_functions import parse_window_function
@@ -404,9 +405,11 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
 
     def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:
         """A window stands before or after the alias of the stream reference (PIPES writes both)."""
+        refuse_row_pattern(self)
         window, sync, alias = self._parse_window_clause(), parse_sync(self), None
         if not self._match_text_seq("AS", "OF", advance=False):
             alias = super()._parse_table_alias(alias_tokens=alias_tokens)
+            refuse_row_pattern(self)
         window, sync = window or self._parse_window_clause(), sync or parse_sync(self)
         if window is None and sync is None:
             return alias
@@ -495,7 +498,7 @@ def parse(text: str) -> list[exp.Expression]:
     dialect = Tidegate()
     parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)
     try:
-        tokens = dialect.tokenize(text)
+        tokens = with_calls_of_window(dialect.tokenize(text))
         statements: list[Any] = parser.parse(tokens, text)
     except _SyntaxError as error:
         kind = Kind.UNSUPPORTED if error.condition == "UNSUPPORTED" else Kind.USER

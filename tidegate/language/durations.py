@@ -54,22 +54,31 @@ def _from_text(parser: Any, what: str, at: tuple[int, int]) -> Duration:
     text = parser._curr.text
     parser._advance()
     end = parser._prev.end
-    parts = [(int(n), unit) for n, unit in _PARTS.findall(text)]
     if text.strip().isdigit():
-        unit = _unit(parser)
+        text = f"{text} {_unit(parser) or ''}"
         end = parser._prev.end
-        parts = [(int(text), unit)] if unit else []
-    elif _PARTS.sub("", text).strip() or any(unit.upper() not in time.UNITS for _, unit in parts):
-        parts = []
-    total = sum(n for n, _ in parts)
-    if not 0 < total <= LONGEST:
+    duration = duration_of(text)
+    if duration is None:
         parser._stop(
             f"{what} must be a positive duration", at[0], end + 1,
             "as in INTERVAL '5' MINUTE or '1 hour 30 minutes'", "INVALID_WINDOW",
         )  # fmt: skip
-    number, unit = parts[0]
-    if len(parts) > 1:
-        number, unit = sum(n * time.UNITS[u.upper()] for n, u in parts), "MICROSECONDS"
-    duration = Duration(this=number, unit=unit)
+    assert duration is not None
     duration.meta.update(start=at[0], end=end)
     return duration
+
+
+def duration_of(text: str) -> Duration | None:
+    """The duration that a text says; None if it says none.
+
+    >>> duration_of("1 hour 30 minutes").this, duration_of("5 MINUTES").args["unit"], duration_of("5 lunches")
+    (5400000000, 'MINUTES', None)
+    """
+    parts = [(int(n), unit) for n, unit in _PARTS.findall(text)]
+    if _PARTS.sub("", text).strip() or any(unit.upper() not in time.UNITS for _, unit in parts):
+        return None
+    if not 0 < sum(n for n, _ in parts) <= LONGEST:
+        return None
+    if len(parts) > 1:
+        return Duration(this=sum(n * time.UNITS[u.upper()] for n, u in parts), unit="MICROSECONDS")
+    return Duration(this=parts[0][0], unit=parts[0][1])

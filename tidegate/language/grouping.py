@@ -92,6 +92,15 @@ class GroupBinder(FromBinder):
         self._aggregate()
         return lifted, order
 
+    def aggregated(self, keys: list[exp.Expression], calls: list[exp.Expression]) -> list[int]:
+        """Let the plan be its grouping by bound keys; the places of the calls among the aggregates."""
+        self._keys, self._every, self._calls = list(dict.fromkeys(keys)), keys, []
+        places = [self._call(call.copy()) for call in calls]
+        self._aggregate()
+        if len(self._keys) < len(keys):
+            raise Diagnostic("DUPLICATE_COLUMN", "PARTITION BY names a column twice").at(span_of(keys[0]))
+        return places
+
     def _group_term(self, term: exp.Expression, items: list[Output]) -> exp.Expression:
         if isinstance(term, exp.Literal) and not term.is_string:
             position = int(term.this) if term.this.isdigit() else 0

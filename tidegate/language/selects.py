@@ -10,8 +10,10 @@ from tidegate.algebra import operators as op
 from tidegate.errors import Diagnostic, unsupported
 from tidegate.language.grouping import GroupBinder, Output, order_terms
 from tidegate.language.limits import LARGEST
+from tidegate.language.over import with_overs
 from tidegate.language.ranking import Ranking, read_ranking, with_qualify
 from tidegate.language.scopes import Relation, Scope
+from tidegate.language.spark_windows import with_window_calls
 from tidegate.scalars.expressions import conjuncts, ref, span_of
 from tidegate.types import Field
 
@@ -26,7 +28,7 @@ class SelectBinder(GroupBinder):
     """Binds one SELECT."""
 
     def select(self, ast: exp.Select) -> op.Node:
-        ast = with_qualify(ast)
+        ast = with_window_calls(with_qualify(ast))
         for argument, name in _REFUSED.items():
             if ast.args.get(argument):
                 part = ast.args[argument]
@@ -35,6 +37,8 @@ class SelectBinder(GroupBinder):
         where = ast.args.get("where")
         self.from_where(ast, conjuncts(where.this) if where is not None else [])
         items = self._items(ast)
+        if any(e.find(exp.Window) for _, e in items):
+            items = self._over(ast, items)
         having = ast.args.get("having")
         if self._is_aggregated(ast, items):
             items, order = self._group(ast, items)
@@ -66,6 +70,16 @@ class SelectBinder(GroupBinder):
             self.scope = Scope([Relation(None, self.plan.schema, 0)], self.scope.outer)
             return self.order_and_limit(ast, [(n, ref(i)) for i, (n, _) in enumerate(outputs)], order)
         return self.order_and_limit(ast, outputs, order, fields)
+
+    def _over(self, ast: exp.Select, items: list[Output]) -> list[Output]:
+        if ast.args.get("group") is not None or ast.args.get("having") is not None:
+            window = next(w for _, e in items for w in e.find_all(exp.Window))
+            raise unsupported(
+                "OVER cannot stand beside GROUP BY",
+                help="group in a sub-query in FROM, and say OVER above it",
+            ).at(span_of(window))
+        rows = self.plan
+        return [(name, with_overs(self, ast, item, rows)) for name, item in items]
 
     # QUALIFY, ORDER BY … LIMIT ------------------------------------------------------------------------------------------
 
