@@ -34,8 +34,9 @@ def tg(spark: SparkSession) -> Session:
         "SELECT k, window_start, COUNT(*) AS n FROM SESSION(TABLE S PARTITION BY k, DESCRIPTOR(t), 2) GROUP BY k, window_start, window_end",
         """SELECT k, v, LAG(v) OVER (PARTITION BY k ORDER BY t) AS p, SUM(v) OVER (PARTITION BY k ORDER BY t ROWS 1 PRECEDING) AS s,
              COUNT(*) OVER (ORDER BY t RANGE BETWEEN 3 PRECEDING AND CURRENT ROW) AS n FROM S""",
+        "SELECT k, e, COUNT(*) AS n FROM S WINDOW(RANGE 3) x LATERAL VIEW explode(SPLIT(s, '')) l AS e GROUP BY k, e",
     ],
-    ids=["aggregates", "groupings", "hop", "session", "over"],
+    ids=["aggregates", "groupings", "hop", "session", "over", "explode"],
 )
 def test_answers_are_the_references(tg: Session, query: str) -> None:
     verified = tg.sql(f"VERIFY {query}")

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from tidegate.algebra import operators as op
 from tidegate.errors import Diagnostic, unsupported
+from tidegate.language.explode import explode, with_laterals
 from tidegate.language.grouping import GroupBinder, Output, order_terms
 from tidegate.language.limits import LARGEST
 from tidegate.language.over import with_overs
@@ -18,7 +19,7 @@ from tidegate.scalars.expressions import conjuncts, ref, span_of
 from tidegate.types import Field
 
 _REFUSED = {
-    "windows": "named windows", "laterals": "LATERAL VIEW", "connect": "CONNECT BY",
+    "windows": "named windows", "connect": "CONNECT BY",
     "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY", "sort": "SORT BY", "sample": "TABLESAMPLE",
     "pivots": "PIVOT", "match": "MATCH_RECOGNIZE", "into": "INTO", "locks": "FOR UPDATE",
 }  # fmt: skip
@@ -28,14 +29,20 @@ class SelectBinder(GroupBinder):
     """Binds one SELECT."""
 
     def select(self, ast: exp.Select) -> op.Node:
-        ast = with_window_calls(with_qualify(ast))
+        ast = with_laterals(with_window_calls(with_qualify(ast)))
         for argument, name in _REFUSED.items():
             if ast.args.get(argument):
                 part = ast.args[argument]
                 first = part[0] if isinstance(part, list) else part
                 raise unsupported(f"{name}: not available").at(span_of(first) or span_of(ast))
         where = ast.args.get("where")
-        self.from_where(ast, conjuncts(where.this) if where is not None else [])
+        conditions = conjuncts(where.this) if where is not None else []
+        laterals = ast.args.get("laterals") or []
+        self.from_where(ast, [] if laterals else conditions)
+        for lateral in laterals:
+            explode(self, lateral)
+        if laterals:
+            self.filter_by(conditions, "WHERE")
         items = self._items(ast)
         if any(e.find(exp.Window) for _, e in items):
             items = self._over(ast, items)
