@@ -2,9 +2,11 @@
 
     python benchmarks/many_queries.py 1 10 100 1000           # windows
     python benchmarks/many_queries.py filters 1 10 100 1000
+    python benchmarks/many_queries.py templates 5 50 500 10000
 
 Each query counts the rows of a key in a window of its own size, so no two of them are the same; or each has a condition of its own on one
-count. An epoch brings 1,000 rows.
+count; or they are of five templates that differ in constants: a key, a group, a range, a prefix, a threshold. An epoch brings 1,000 rows. Memory is that
+of this process, of Java and of Spark's workers, at the end.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ import time
 from pathlib import Path
 from statistics import median
 
+import psutil
+
 import tidegate
 
 EPOCHS = 8
@@ -23,7 +27,15 @@ ROWS = 1000
 
 
 COUNTS = "SELECT k, COUNT(*) AS n FROM S WINDOW(RANGE {}) GROUP BY k"
+TEMPLATES = (
+    "SELECT k, v, name FROM S WINDOW(RANGE 20) WHERE k = {}",
+    "SELECT k, COUNT(*) AS n, SUM(v) AS s FROM S WINDOW(RANGE 30) WHERE k = {} GROUP BY k",
+    "SELECT k, v FROM S WINDOW(RANGE 10) WHERE v BETWEEN {} AND {} + 5",
+    "SELECT name, MAX(v) AS m FROM S WINDOW(RANGE 20) WHERE name LIKE 'n{}%' GROUP BY name",
+    "SELECT k, AVG(v) AS a FROM S WINDOW(RANGE 20) GROUP BY k HAVING AVG(v) > {}",
+)
 KINDS = {
+    "templates": lambda i: TEMPLATES[i % 5].replace("{}", str(i // 5)),
     "windows": lambda i: COUNTS.format(10 + i),
     "filters": lambda i: f"SELECT k, n FROM ({COUNTS.format(20)}) WHERE n > {i}",
 }
@@ -32,7 +44,7 @@ KINDS = {
 def measured(kind: str, count: int) -> str:
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
         session = tidegate.connect(state=folder)
-        session.stream("S", [{"k": 0, "v": 0, "t": 0}], ordered_by="t")
+        session.stream("S", [{"k": 0, "v": 0, "name": "n0", "t": 0}], ordered_by="t")
         begun = time.perf_counter()
         texts = {f"q{i}": KINDS[kind](i) for i in range(count)}
         queries = {name: session.query(text) for name, text in texts.items()}
@@ -44,20 +56,29 @@ def measured(kind: str, count: int) -> str:
         dice = random.Random(1)
         seconds, files = [], []
         for epoch in range(EPOCHS):
-            rows = [
-                (dice.randrange(50), dice.randrange(1000), epoch * 10 + dice.randrange(10))
-                for _ in range(ROWS)
-            ]
+            rows = [_row(dice, epoch) for _ in range(ROWS)]
             before = _files(folder)
             begun = time.perf_counter()
-            run.graph.advance({"S": [dict(zip("kvt", r, strict=True)) for r in rows]})
+            run.graph.advance({"S": rows})
             seconds.append(time.perf_counter() - begun)
             files.append(len(_files(folder) - before))
         size = sum(f.stat().st_size for f in Path(folder).rglob("*") if f.is_file()) / 1e6
+        rates = f"{median(seconds[2:]):6.2f} s, {_memory():,.0f} MB"
         return (
             f"{count:5} {kind}: started in {started:6.2f} s, first epoch {seconds[0]:6.2f} s, "
-            f"then {median(seconds[2:]):6.2f} s; {median(files[2:]):.0f} new files per epoch, {size:.1f} MB in all"
+            f"then {rates}; {median(files[2:]):.0f} new files per epoch, {size:.1f} MB in all"
         )
+
+
+def _row(dice: random.Random, epoch: int) -> dict[str, object]:
+    k = dice.randrange(50)
+    return {"k": k, "v": dice.randrange(1000), "name": f"n{k}", "t": epoch * 10 + dice.randrange(10)}
+
+
+def _memory() -> float:
+    """Megabytes of this process and of all that it has started."""
+    me = psutil.Process()
+    return sum(p.memory_info().rss for p in [me, *me.children(recursive=True)]) / 1e6
 
 
 def _files(folder: str) -> set[str]:

@@ -79,7 +79,6 @@ def run(
     write: Write = None,
 ) -> None:
     """Run a script; show the answer of each query. Queries over live sources run until Ctrl-C."""
-    from tidegate.language.dialect import parse
     from tidegate.runtime.running import LiveQuery
     from tidegate.session import connect
 
@@ -88,15 +87,12 @@ def run(
     session = connect(master=master, state=state, partitions=partitions, verbose=verbose, policy=rules)
     session.live, session.epoch = live, epoch
     running: list[LiveQuery] = []
-    with session.running.together():
-        for statement in parse(text):
-            with _progress("running") as progress:
-                result = session.execute(statement, text, progress)
-            if isinstance(result, LiveQuery):
-                running.append(result)
-                console.print(f"query {result.name} is running", markup=False)
-            else:
-                _show(result, rows)
+    for result in _with_progress(lambda progress: session.results(text, progress)):
+        if isinstance(result, LiveQuery):
+            running.append(result)
+            console.print(f"query {result.name} is running", markup=False)
+        else:
+            _show(result, rows)
     running = [query for query in running if query.is_in_graph]  # STOP may have ended some
     if running:
         _watch(session, running, state, rows)
@@ -322,7 +318,7 @@ def _show(result: Any, rows: int) -> None:
         for line in result:
             console.print("  ".join(line) if isinstance(line, tuple) else str(line), markup=False)
     else:
-        console.print(str(result), markup=False, highlight=False)
+        console.print(str(result), markup=False, highlight=False, soft_wrap=True)
 
 
 def _tell_refused(result: Any) -> None:
@@ -361,6 +357,23 @@ def _progress(what: str, rows: int = 0) -> Iterator[Callable[[float], None]]:
             bars.update(bar, completed=part, total=1.0, rate=f"{rate:,.0f} rows per second" if rows else "")
 
         yield report
+
+
+def _with_progress(started: Callable[[Callable[[float], None]], Iterator[Any]]) -> Iterator[Any]:
+    """Results one after the other, with a bar while one is waited for and none while it is shown."""
+    bar: list[Callable[[float], None]] = []
+
+    def report(part: float) -> None:
+        bar[0](part)
+
+    results, done = started(report), object()
+    while True:
+        with _progress("running") as current:
+            bar[:] = [current]
+            result = next(results, done)
+        if result is done:
+            return
+        yield result
 
 
 def _dedent(text: str) -> str:

@@ -14,6 +14,9 @@ from enum import Enum
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
+_PLAIN = (int, str, float, bool)
+"""What stands for itself: lists of it may be long."""
+
 
 def to_data(value: Any) -> Any:
     """A value as lists, dictionaries, texts and numbers.
@@ -33,7 +36,7 @@ def to_data(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {k: to_data(v) for k, v in value.items()}
     if isinstance(value, tuple | list):
-        return [to_data(v) for v in value]
+        return [v if type(v) in _PLAIN else to_data(v) for v in value]
     return value
 
 
@@ -52,6 +55,8 @@ def from_data(type_: Any, data: Any) -> Any:
     if origin is types.UnionType:
         return from_data(next(a for a in arguments if a is not types.NoneType), data)
     if origin is tuple:
+        if arguments[-1] is ... and arguments[0] in _PLAIN:
+            return tuple(data)
         kinds = [arguments[0]] * len(data) if arguments[-1] is ... else arguments
         return tuple(from_data(k, v) for k, v in zip(kinds, data, strict=True))
     if isinstance(origin, type) and issubclass(origin, Mapping):

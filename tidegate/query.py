@@ -180,14 +180,22 @@ class Query:
         history: bool = False,
     ) -> Any:
         """Write the changes of the answer to a sink: at once over recorded data, epoch by epoch over live data or under a name."""
-        self._check("sink", sink)
-        with self._located():
-            target = open_sink(sink, complete=self.bound.output == "COMPLETE")
+        target = self.opened(sink)
         if self.is_live or name is not None:
             return self.start(name, sink=target, history=history)
+        return self.written(target, lambda: self.run(progress))
+
+    def opened(self, sink: SourceCall) -> Sink:
+        """The sink of a call, if rows may go there."""
+        self._check("sink", sink)
+        with self._located():
+            return open_sink(sink, complete=self.bound.output == "COMPLETE")
+
+    def written(self, target: Sink, run: Callable[[], Result]) -> Result:
+        """The answer of a run over recorded data, which the sink gets; a sink that is another query's is refused before."""
         owner = uuid.uuid4().hex
         refuse_taken(target, owner)
-        result = self.run(progress)
+        result = run()
         with self._located():
             claim(target, owner)
             target.write(1, result.delivered(target.form, MIN, MAX))

@@ -9,7 +9,8 @@ r.at(4).show()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -43,6 +44,7 @@ from tidegate.scalars.coercion import type_named
 from tidegate.scalars.combining import check_combine
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
+from tidegate.script import Script
 from tidegate.spark.context import spark_session
 from tidegate.spark.typing import ask_spark
 from tidegate.spark.values import infer_columns, quote
@@ -176,14 +178,17 @@ class Session(OwnConnectors, Settings):
     def sql(self, script: str, progress: Progress | None = None) -> Any:
         """Run a script; returns the last statement's result.
 
-        A definition gives None, or its columns where it does not declare them, a query its Result (over sources that have an end) or its running form, AS OF a DataFrame,
-        EXPLAIN text, VERIFY a Verification, SHOW and DESCRIBE lists.
+        A definition gives None, or its columns where it does not declare them, a query its Result (over sources that have an end) or its
+        running form, AS OF a DataFrame, EXPLAIN and SHOW GRAPH text, VERIFY a Verification, SHOW QUERIES a DataFrame, SHOW of anything
+        else and DESCRIBE lists.
         """
-        result: Any = None
+        last = deque(self.results(script, progress), maxlen=1)
+        return last[0] if last else None
+
+    def results(self, script: str, progress: Progress | None = None) -> Iterator[Any]:
+        """Run a script; what each statement gives, as soon as it is there. Queries over the same recorded streams are run in one go."""
         with self.running.together():
-            for statement in parse(script):
-                result = self.execute(statement, script, progress)
-        return result
+            yield from Script(self, script, progress).results()
 
     def execute(self, statement: exp.Expression, text: str, progress: Progress | None = None) -> Any:
         """Run one parsed statement."""
@@ -222,6 +227,8 @@ class Session(OwnConnectors, Settings):
             case syntax.SetOption():
                 self.set_option(statement, text)
                 return None
+            case syntax.ShowDefinitions() if statement.args["kind"] == "GRAPH":
+                return self.graph(statement.args.get("form") or "text")
             case syntax.ShowDefinitions():
                 return self._show(str(statement.args.get("kind")))
             case syntax.DescribeDefinition() if isinstance(statement.this, FileReference):
@@ -242,11 +249,16 @@ class Session(OwnConnectors, Settings):
         name: str | None = None,
         history: bool = False,
     ) -> Any:
+        sink = self.sink_of(statement, text)
+        return self.bound_query(statement.args["query"], text).into(sink, progress, name, history)
+
+    def sink_of(self, statement: syntax.InsertInto, text: str) -> SourceCall:
+        """The sink that a statement writes to, checked."""
         call, said = statement.args["sink"], statement.args.get("options")
-        with told_at(span_of(call), text):
+        with told_at(span_of(call), masked(text)):
             sink = read_call(call, said, self.catalog, "sink")
             open_sink(sink)  # it may be at a place that it cannot be at
-        return self.bound_query(statement.args["query"], text).into(sink, progress, name, history)
+        return sink
 
     def query(self, text: str) -> Query:
         """A query, bound and optimized, not started."""
@@ -303,14 +315,14 @@ class Session(OwnConnectors, Settings):
     def _ask(self) -> Any:
         return ask_spark(lambda: self.spark, self.catalog.policy)
 
-    def _show(self, kind: str) -> list[str]:
+    def _show(self, kind: str) -> list[str] | DataFrame:
         definitions = self.catalog.named
         if kind == "FUNCTIONS":
             return [*(f.name for f in self.catalog.functions.values()), *(
                 a.name for a in self.catalog.aggregates.values()
             )]  # fmt: skip
         if kind == "QUERIES":
-            return [str(q) for q in self.queries()]
+            return self.running.table()
         return [d.name for d in definitions if d.kind == kind]
 
     # live queries ----------------------------------------------------------------------------------------------
@@ -318,6 +330,10 @@ class Session(OwnConnectors, Settings):
     def queries(self) -> list[str]:
         """The names of the running queries."""
         return self.running.names
+
+    def graph(self, form: str = "text") -> str:
+        """What runs, operator by operator, with what has passed through: as text, json, graphviz or mermaid."""
+        return self.running.drawn(form)
 
     def push(self, name: str, rows: Any) -> None:
         """Hand more rows to a stream that the program feeds itself, while queries run over it."""

@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Any
 
 from tidegate.errors import Diagnostic
-from tidegate.language.dialect import parse
 from tidegate.session import Session
 
 _HELP = """\
@@ -15,7 +14,7 @@ Statements end with ; and may span lines. For example:
   CREATE STREAM S(a INT, t BIGINT) SOURCE csv('s.csv') ORDERED BY t;
   SELECT a, COUNT(*) AS n FROM S WINDOW(RANGE 10) GROUP BY a;
   SELECT a FROM S WINDOW(ROWS 3) AS OF 7;
-  EXPLAIN SELECT …;   VERIFY SELECT …;   SHOW STREAMS;   DESCRIBE S;
+  EXPLAIN SELECT …;   VERIFY SELECT …;   SHOW STREAMS;   SHOW QUERIES;   SHOW GRAPH;   DESCRIBE S;
 Commands: help, quit."""
 
 
@@ -56,8 +55,8 @@ class Shell:
     def execute(self, text: str) -> None:
         """Run statements; tell what is wrong."""
         try:
-            for statement in parse(text):
-                self.show(self.session.execute(statement, text))
+            for result in self.session.results(text):
+                self.show(result)
         except Diagnostic as diagnostic:
             print(diagnostic)
         except KeyboardInterrupt:

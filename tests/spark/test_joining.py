@@ -200,6 +200,7 @@ def test_explain_says_what_a_query_would_share(spark: SparkSession, tmp_path: Pa
     assert told == ["'counts' runs Window, Aggregate", "begins: Filter, Project", "complete from 5"]
     other = session.query("SELECT v, COUNT(*) AS n FROM S WINDOW(RANGE 6) GROUP BY v").explain()
     assert other.partition("== Beside running queries\n")[2].splitlines() == [
+        "'counts' nearly answers with Aggregate k; COUNT(*), MAX(v): it is not grouped by v",
         "begins: Window, Aggregate",
         "read anew: S",
         "complete from 11",

@@ -81,7 +81,7 @@ def test_a_running_query_is_asked_by_its_name(tg: Session) -> None:
         ("b",),
     ]
     assert tg.describe("hot") == [("room", "STRING"), ("degrees", "INT")]
-    assert tg.sql("SHOW QUERIES") == ["hot"]
+    assert [r.name for r in tg.sql("SHOW QUERIES").collect()] == ["hot"]
 
 
 def test_the_same_query_is_asked_for_its_kept_answer(tg: Session) -> None:

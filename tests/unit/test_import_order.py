@@ -22,6 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("worker",),
     ("runtime",),
     ("query",),
+    ("script",),
     ("session",),
 )
 """From the bottom up. All else (cli, server, shell …) is a front end, on top of these."""

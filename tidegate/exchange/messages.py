@@ -41,6 +41,17 @@ class ResultFile:
 
 
 @dataclass(frozen=True)
+class Tally:
+    """What each input and operator of a wave did in a task, in the order of `Program.ids`: the rows that it took and
+    gave, and the rows and bytes that it keeps."""
+
+    taken: tuple[int, ...] = ()
+    given: tuple[int, ...] = ()
+    kept: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class WaveReport:
     """What a task did: the state it leaves, the files it wrote, how far its sources' rows reach."""
 
@@ -50,6 +61,7 @@ class WaveReport:
     rows: int
     newest: Mapping[str, int]
     seconds: Mapping[str, float]
+    tally: Tally = field(default_factory=Tally)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ evaluator runs instead: it raises the error, in one place and in one wording.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -69,6 +69,10 @@ class Scalar:
 
         call: Callable[[Row], Value] = compile_scalar(self.expression, self.schema, self.functions)
         return call
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without what was made of it here: translations may hold functions that cannot travel."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def __call__(self, frame: Frame) -> pl.Series:
         column = self.column

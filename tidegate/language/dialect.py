@@ -23,6 +23,7 @@ from tidegate.language.generation import StreamGenerator
 from tidegate.language.limits import LARGEST, check_length, checked
 from tidegate.language.row_patterns import refuse_row_pattern, with_calls_of_window
 from tidegate.language.sequences import FORMS, parse_sequence, parse_start
+from tidegate.language.show_syntax import parse_show
 from tidegate.language.sync_syntax import parse_clock, parse_modify, parse_sync
 from tidegate.language.window_functions import parse_window_function
 
@@ -165,7 +166,7 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
             self._expect("SOURCE")
             return self._parse_base("SOURCE", replace=False)
         if self._match_text_seq("SHOW"):
-            return self._parse_show_statement()
+            return parse_show(self)
         if self._match_text_seq("START"):
             name = self._expect_name("a name for the query")
             history = bool(self._match_text_seq("WITH", "HISTORY"))
@@ -333,13 +334,6 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         return syntax.DescribeDefinition(
             this=parse_described(self) or self._expect_name("a stream, view or table")
         )
-
-    def _parse_show_statement(self) -> exp.Expression:
-        for kind in ("STREAMS", "VIEWS", "TABLES", "FUNCTIONS", "QUERIES"):
-            if self._match_text_seq(kind):
-                return syntax.ShowDefinitions(kind=kind)
-        self._stop(f"expected STREAMS, VIEWS, TABLES, FUNCTIONS or QUERIES{self._but_found()}", *self._here())
-        raise AssertionError
 
     def _parse_set_statement(self) -> exp.Expression:
         name = self._expect_name("an option")

@@ -92,7 +92,9 @@ class Verify(Statement):
 
 
 class ShowDefinitions(Statement):
-    arg_types: ClassVar[dict[str, bool]] = {"kind": False}
+    """`SHOW kind`, `SHOW GRAPH [AS form]`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"kind": False, "form": False}
 
 
 class DescribeDefinition(Statement):

@@ -10,27 +10,24 @@ only, and so on. Where something cannot pass, the view does not answer, and `Mat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.modify import Clock, Modify, Restrict, Sync
+from tidegate.algebra.modify import Clock, Modify, Sync
 from tidegate.algebra.points import points_of
 from tidegate.algebra.printing import expression_text, window_text
 from tidegate.algebra.sequences import WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeWindow, is_temporal
+from tidegate.optimizer.compensation import Expressions, Fresh, Over, has_timestamps, moment
 from tidegate.optimizer.implication import Conditions, plain
 from tidegate.optimizer.rollup import Rollup, rolled_up
 from tidegate.optimizer.transposition import transposable
 from tidegate.scalars.calls import is_nondeterministic
-from tidegate.scalars.expressions import conjoin, conjuncts, index_of, ref, references, shift, substitute
-from tidegate.time import MAX, to_datetime
-from tidegate.types import TIMESTAMP, Schema
-
-Expressions = tuple[exp.Expression, ...]
+from tidegate.scalars.expressions import conjuncts, index_of, ref, references, shift, substitute
+from tidegate.types import Schema
 
 
 class MatchError(Exception):
@@ -41,55 +38,11 @@ class MatchError(Exception):
         self.far = far
 
 
-@dataclass(frozen=True)
-class Fresh:
-    """Only rows are seen that are younger than some ticks: a smaller window inside a larger one."""
-
-    time: exp.Expression
-    """The instant of the row."""
-    size: int
-
-
-@dataclass(frozen=True)
-class Over:
-    """A query as a plan over a view."""
-
-    columns: Expressions
-    conditions: Expressions = ()
-    fresh: tuple[Fresh, ...] = ()
-    rollup: Rollup | None = None
-    having: Expressions = ()
-    points: op.Node | None = None
-    begins: int | None = None
-    """Nothing is seen before this instant."""
-
-    @property
-    def is_rowwise(self) -> bool:
-        """Whether every row of the view is looked at by itself."""
-        return self.rollup is None and not self.fresh and self.points is None and self.begins is None
-
-    @property
-    def is_filter(self) -> bool:
-        return self.rollup is None and not self.fresh and self.points is None
-
-    def plan(self, view: op.Node, schema: Schema) -> op.Node:
-        """The query, as a plan over the view."""
-        plan = _filtered(view, self.conditions)
-        for fresh in self.fresh:
-            plan = _younger(plan, fresh)
-        if self.rollup is not None:
-            plan = self.rollup.plan(plan)
-        plan = _filtered(plan, self.having)
-        if [index_of(e) for e in self.columns] != [*range(len(plan.schema))] or plan.schema != schema:
-            plan = op.Project(plan, self.columns, schema)
-        if self.begins is not None:
-            plan = _not_before(plan, self.begins, _has_timestamps(view))
-        return plan if self.points is None else Sync(plan, self.points)
-
-
 def over(query: op.Node, view: op.Node) -> Over:
     """What is to be done above a view to get a query; `MatchError` if the view does not answer it."""
-    return _Matching().match(query, view)
+    found = _Matching().match(query, view)
+    _check_shown(found.columns)
+    return found
 
 
 def answer_from_view(query: op.Node, view: op.Node) -> op.Node | None:
@@ -152,7 +105,7 @@ class _Matching:
             conditions=tuple(map(shown.over, found.conditions)),
             fresh=tuple(replace(f, time=shown.over(f.time)) for f in found.fresh),
             rollup=None if rollup is None else rollup.over(shown.over),
-            columns=found.columns if rollup is not None else tuple(map(shown.over, found.columns)),
+            columns=found.columns if rollup is not None else tuple(map(shown.column, found.columns)),
         )
 
     def _synchronized(self, query: Sync, view: op.Node) -> Over:
@@ -190,7 +143,7 @@ class _Matching:
             every = theirs.period if isinstance(theirs, RowsEveryTime) and not theirs.origin else None
             every = 1 if theirs == RowWindow(mine.size) else every
             if every is not None and mine.size == getattr(theirs, "size", None) and mine.period % every == 0:
-                return replace(found, points=Clock(mine.period, _has_timestamps(view)))
+                return replace(found, points=Clock(mine.period, has_timestamps(view)))
         raise MatchError(f"its window is {window_text(theirs)}, and the query's {window_text(mine)}")
 
     def _join(self, query: op.Join, view: op.Join) -> Over:
@@ -214,6 +167,7 @@ class _Matching:
         points, begins = _same_time(left, right)
         made = (*left.columns, *right.columns)
         wanted = [plain(_composed(c, made)) for c in conjuncts(query.predicate)]
+        _check_shown(wanted)
         schema = view.pair_schema
         kept = _outer(query.kind, left, right)
         columns = left.columns if query.kind in ("semi", "anti") else made
@@ -243,6 +197,7 @@ class _Matching:
     def _alike(self, query: op.Node, view: op.Node) -> Over:
         left, right = (self.match(q, v) for q, v in zip(query.inputs, view.inputs, strict=True))
         points, begins = _same_time(left, right)
+        _check_shown([*left.columns, *right.columns])
         if left.columns != right.columns or set(left.conditions) != set(right.conditions):
             raise MatchError("its two sides would have to be treated differently")
         if left.fresh or right.fresh:
@@ -253,6 +208,7 @@ class _Matching:
         found = self.match(query.input, view.input)
         if not found.is_filter:
             raise MatchError("what is below it differs by more than conditions and columns")
+        _check_shown(found.columns)
         if _is_permutation(found, view.schema):
             return found
         width = len(found.columns)
@@ -271,6 +227,7 @@ class _Matching:
         keys = []
         for k in query.keys:
             made = found.columns[k]
+            _check_shown([made])
             if not references(made) <= place.keys():
                 raise MatchError(f"it is not grouped by {expression_text(made, below)}")
             keys.append(substitute(made, lambda i: ref(place[i])))
@@ -341,6 +298,7 @@ def _different(query: op.Node) -> Over:
 
 def _with_filter(found: Over, predicate: exp.Expression) -> Over:
     parts = tuple(_composed(c, found.columns) for c in conjuncts(predicate))
+    _check_shown(parts)
     if found.rollup is not None:
         return replace(found, having=(*found.having, *parts))
     return replace(found, conditions=(*found.conditions, *parts))
@@ -359,7 +317,7 @@ def _other_time(query: op.Window, view: op.Window, found: Over) -> Over:
     if mine.slide % theirs.slide or mine.origin or theirs.origin:
         raise why
     if mine.slide != theirs.slide or (mine.slide > 1 and mine.size != theirs.size):
-        found = replace(found, points=Clock(mine.slide, _has_timestamps(view)))
+        found = replace(found, points=Clock(mine.slide, has_timestamps(view)))
     if mine.size != theirs.size:
         time = _instant(view.input)
         if mine.size is None or (theirs.size is not None and theirs.size < mine.size) or time is None:
@@ -382,7 +340,7 @@ def _transposed(mine: WindowSequence, theirs: WindowSequence, view: op.Window, f
             raise MatchError("it does not tell the rows before the query's start from others")
         conditions = (
             *conditions,
-            exp.GTE(this=ref(time), expression=_moment(mine.origin, _has_timestamps(view))),
+            exp.GTE(this=ref(time), expression=moment(mine.origin, has_timestamps(view))),
         )
     return replace(found, conditions=conditions, begins=shifted.first)
 
@@ -435,6 +393,7 @@ def _is_permutation(found: Over, schema: Schema) -> bool:
 def _of_columns(aggregation: op.Aggregation, columns: Expressions, schema: Schema) -> op.Aggregation:
     """An aggregate of the query over the columns of what the view groups."""
     read = [*aggregation.arguments, *([] if aggregation.where is None else [aggregation.where])]
+    _check_shown(columns[i] for i in read)
     for i in read:
         if index_of(columns[i]) is None:
             raise MatchError(f"it does not have {aggregation.name} of {expression_text(columns[i], schema)}")
@@ -452,6 +411,13 @@ class _Shown:
         for i, e in enumerate(view.expressions):
             if not any(is_nondeterministic(n) for n in e.find_all(exp.Expression)):
                 self._places.setdefault(_bare(e), i)
+
+    def column(self, expression: exp.Expression) -> exp.Expression:
+        """The same for a column of the query: that it is missing matters only if somebody reads it."""
+        try:
+            return self.over(expression)
+        except MatchError as reason:
+            return exp.Placeholder(this=str(reason))
 
     def over(self, expression: exp.Expression) -> exp.Expression:
         """An expression over the columns below as one over what is shown."""
@@ -474,6 +440,12 @@ class _Shown:
         return visit(expression)
 
 
+def _check_shown(expressions: Iterable[exp.Expression]) -> None:
+    for expression in expressions:
+        if (missing := expression.find(exp.Placeholder)) is not None:
+            raise MatchError(missing.name)
+
+
 def _bare(expression: exp.Expression) -> exp.Expression:
     return _bare(expression.this) if isinstance(expression, exp.Paren) else expression
 
@@ -485,54 +457,6 @@ def _composed(expression: exp.Expression, columns: Expressions) -> exp.Expressio
 
     only = index_of(expression)
     return columns[only] if only is not None else substitute(expression, column)
-
-
-# Plans.
-
-
-def _filtered(plan: op.Node, conditions: Expressions) -> op.Node:
-    predicate = conjoin(conditions)
-    return plan if predicate is None else op.Filter(plan, predicate)
-
-
-def _younger(plan: op.Node, fresh: Fresh) -> op.Node:
-    """NOW < time + size, without running over the end of time."""
-    timestamps = _has_timestamps(plan)
-    now = ref(len(plan.schema))
-    if timestamps:
-        size: exp.Expression = exp.Interval(
-            this=exp.Literal.string(str(fresh.size)), unit=exp.var("MICROSECOND")
-        )
-        until: exp.Expression = exp.Add(this=fresh.time.copy(), expression=size)
-    else:
-        last = exp.Literal.number(MAX - fresh.size)
-        until = exp.Add(
-            this=exp.Least(this=fresh.time.copy(), expressions=[last]),
-            expression=exp.Literal.number(fresh.size),
-        )
-    return Restrict(plan, exp.LT(this=now, expression=until), timestamps)
-
-
-def _not_before(plan: op.Node, instant: int, timestamps: bool) -> op.Node:
-    now = ref(len(plan.schema))
-    return Restrict(plan, exp.GTE(this=now, expression=_moment(instant, timestamps)), timestamps)
-
-
-def _moment(instant: int, timestamps: bool) -> exp.Expression:
-    if not timestamps:
-        return exp.Literal.number(instant) if instant >= 0 else exp.Neg(this=exp.Literal.number(-instant))
-    moment = to_datetime(instant)
-    assert isinstance(moment, datetime)
-    text = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
-    return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build("TIMESTAMPTZ"))
-
-
-def _has_timestamps(plan: op.Node) -> bool:
-    """Whether time is counted in microseconds, not in whole numbers."""
-    for node in plan.walk():
-        if isinstance(node, op.Scan) and not node.relation:
-            return node.fields[-1].type == TIMESTAMP
-    return any(isinstance(node, Clock | Restrict) and node.timestamps for node in plan.walk())
 
 
 def _is_raw(plan: op.Node) -> bool:

@@ -9,7 +9,8 @@ from functools import lru_cache
 from tidegate.algebra import operators as op
 from tidegate.algebra.modify import Modify, Since, Sync
 from tidegate.algebra.windows import is_temporal
-from tidegate.optimizer.matching import MatchError, Over, over
+from tidegate.optimizer.compensation import Over
+from tidegate.optimizer.matching import MatchError, over
 
 MISSES = 3
 """So many views that nearly answer are told."""

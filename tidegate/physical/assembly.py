@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from tidegate.algebra.modify import Modify
+from tidegate.algebra.modify import Modify, Restrict, Sync
 from tidegate.algebra.operators import Aggregate, Filter, Join, Node, Project, Scan, UnionAll, Window
 from tidegate.algebra.windows import is_temporal
 from tidegate.physical.flow import Bound, Rows
@@ -228,6 +228,10 @@ def _read_columns(node: Node, wanted: set[int]) -> list[set[int]]:
         return [reads]
     if isinstance(node, UnionAll):
         return [wanted, wanted]
+    if isinstance(node, Restrict):
+        return [wanted | (references(node.predicate) - {len(node.input.schema)})]
+    if isinstance(node, Sync):
+        return [wanted, set(range(len(node.points.schema)))]
     if isinstance(node, Window) and (is_temporal(node.spec) or _is_raw(node.input)):
         return [wanted | set(node.partition_by)]
     return [set(range(len(child.schema))) for child in node.inputs]

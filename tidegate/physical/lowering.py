@@ -105,6 +105,11 @@ class Program:
     outputs: tuple[Identity, ...]
 
     @property
+    def ids(self) -> tuple[Identity, ...]:
+        """Leaves, then operators: the order in which tasks tell what each has done."""
+        return (*(leaf.id for leaf in self.leaves), *(o.id for o in self.operators))
+
+    @property
     def layouts(self) -> dict[str, Mapping[str, Layout]]:
         """Which state tables there are, by operator."""
         return {o.id: o.kernel.layout for o in self.operators if o.kernel.layout}
@@ -145,11 +150,14 @@ class Program:
         upto: int,
         beginners: Container[Identity] = (),
         shown: Mapping[Identity, Frame] | None = None,
+        flows: dict[Identity, tuple[int, int]] | None = None,
     ) -> tuple[dict[str, State], tuple[Frame, ...]]:
         """One epoch: new states and the chunk of each output. A leaf that is not fed has no rows.
 
-        Operators that begin get what the running ones that they read have `shown` before (see `standing`).
+        Operators that begin get what the running ones that they read have `shown` before (see `standing`). How many rows each leaf and
+        operator takes and gives is noted in `flows`.
         """
+        flows = {} if flows is None else flows
         shown = shown or {}
         results: dict[str, Frame] = {}
         after: dict[str, State] = {}
@@ -161,6 +169,7 @@ class Program:
                 chunk = empty_chunk(schema)
                 chunk = chunk.with_columns(seq=pl.lit(0, dtype=pl.Int64)) if leaf.seq else chunk
             results[leaf.id] = scanned(chunk, schema, leaf.seq)
+            flows[leaf.id] = chunk.height, chunk.height
         screens: dict[Identity, Screen] = {}
         for operator in self.operators:
             begins = operator.id in beginners
@@ -173,6 +182,7 @@ class Program:
             else:
                 state = states.get(operator.id, {})
                 after[operator.id], results[operator.id] = _stepped(operator, state, chunks_in, upto)
+            flows[operator.id] = sum(c.height for c in chunks_in), results[operator.id].height
             for i in operator.inputs:
                 uses[i] -= 1
                 if not uses[i]:

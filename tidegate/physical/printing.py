@@ -21,12 +21,10 @@ from tidegate.types import Schema
 
 def describe(plan: Plan, functions: Mapping[str, Any]) -> str:
     """The plan as EXPLAIN shows it."""
-    every = sorted([*plan.inputs, *plan.operators], key=lambda id_: plan.waves[id_])
-    numbers = {id_: number for number, id_ in enumerate(every, 1)}
-    lines = []
+    numbers, lines = numbered(plan), []
     for wave in range(1, plan.depth + 1):
         lines.append(f"wave {wave}")
-        for id_ in every:
+        for id_ in numbers:
             if plan.waves[id_] == wave:
                 lines += [f"  {line}" for line in _lines(plan, id_, numbers)]
     lines += [f"{name} is answered by {numbers[id_]}" for name, id_ in plan.answers.items()]
@@ -36,6 +34,23 @@ def describe(plan: Plan, functions: Mapping[str, Any]) -> str:
             f"nothing bounds the state of {', '.join(map(str, unbounded))}: it grows with the stream"
         )
     return "\n".join(lines)
+
+
+def numbered(plan: Plan) -> dict[Identity, int]:
+    """Inputs and operators in the order of their waves, counted from 1."""
+    every = sorted([*plan.inputs, *plan.operators], key=lambda id_: plan.waves[id_])
+    return {id_: number for number, id_ in enumerate(every, 1)}
+
+
+def captions(plan: Plan, id_: Identity, numbers: Mapping[Identity, int]) -> tuple[str, str]:
+    """What an input or operator is, in a few words, and more about it."""
+    if id_ in plan.inputs:
+        entry = plan.inputs[id_]
+        return _origin_text(entry, numbers), _key_text(entry)
+    operator = plan.operators[id_]
+    kernel = "" if operator.name == operator.part_of else f" by {operator.name}"
+    made = (e.sql(dialect="spark") for e, _ in _expressions(operator))
+    return f"{operator.part_of}{kernel}", "; ".join(made)
 
 
 def _lines(plan: Plan, id_: Identity, numbers: Mapping[Identity, int]) -> Iterator[str]:

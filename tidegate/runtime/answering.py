@@ -8,9 +8,10 @@ from typing import Any
 
 from tidegate.algebra.operators import Node
 from tidegate.algebra.points import points_of
-from tidegate.algebra.printing import expression_text, title
+from tidegate.algebra.printing import details, expression_text, title
 from tidegate.algebra.writing import from_plain, to_plain
-from tidegate.optimizer.matching import Over
+from tidegate.optimizer.compensation import Over
+from tidegate.optimizer.lifting import Lifted, lifted
 from tidegate.optimizer.views import Reading, Views
 from tidegate.physical.flow import Bound
 from tidegate.physical.identity import plan_identity
@@ -31,6 +32,8 @@ class Answer:
     physical: Plan
     views: tuple[Node, ...] = ()
     readings: tuple[Reading, ...] = ()
+    as_one: Lifted | None = None
+    """What runs for it and for all that are alike: its own answer is a condition on that."""
 
 
 def by_itself(company: Company, name: str, root: Node, functions: Mapping[str, Any], birth: Birth) -> Answer:
@@ -50,10 +53,22 @@ def answers(
     return sorted(found, key=lambda a: added(company, a.physical))
 
 
+def with_alike(
+    company: Company, name: str, root: Node, functions: Mapping[str, Any], birth: Birth, alike: Lifted
+) -> Answer:
+    """A query as a condition on what runs for all that are alike."""
+    mine = plan_joining(company, name, alike.general, functions, birth)
+    return Answer(root, mine, as_one=alike)
+
+
 def begun(
     name: str, plan: Node, functions: Mapping[str, Any], known: KnownQuery, kept: Mapping[str, Any]
 ) -> Answer:
     """A query that has run before, over what it was answered from when it began."""
+    if known.as_one:
+        alike = lifted(plan)
+        mine = plan_query(name, alike.general, functions, known.birth, known.shared)
+        return Answer(plan, mine, as_one=alike)
     over = Views({v: from_plain(kept[v]) for v in known.reads}).rewritten(plan) if known.reads else None
     if over is not None:
         plan = over.plan
@@ -90,15 +105,26 @@ def written(views: Iterable[Node]) -> dict[str, Any]:
 def told(answer: Answer, plan: Node, views: Views) -> list[str]:
     """Which running operators answer a query, what is done above them, and which nearly would have."""
     lines = []
+    if answer.as_one is not None:
+        found = [expression_text(c, answer.as_one.general.schema) for c in answer.as_one.conditions]
+        lines.append(
+            f"one of many alike: of the answer that runs for all of them, rows with {' and '.join(found)}"
+        )
     for reading in answer.readings:
         users = ", ".join(f"'{u}'" for u in views.users(reading.view)[:3])
-        whole = "it" if reading.part == plan else title(reading.part)
-        lines.append(f"{users} answers {whole} with {title(reading.view)}{_done(reading.over, reading.view)}")
-    if not answer.readings:
+        whole = "it" if reading.part == plan else _named(reading.part)
+        lines.append(
+            f"{users} answers {whole} with {_named(reading.view)}{_done(reading.over, reading.view)}"
+        )
+    if not answer.readings and answer.as_one is None:
         for view, reason in views.misses(plan):
             users = ", ".join(f"'{u}'" for u in views.users(view)[:3])
-            lines.append(f"{users} nearly answers with {title(view)}: {reason}")
+            lines.append(f"{users} nearly answers with {_named(view)}: {reason}")
     return lines
+
+
+def _named(node: Node) -> str:
+    return f"{title(node)} {details(node)}".strip()
 
 
 def _done(found: Over, view: Node) -> str:

@@ -13,12 +13,13 @@ from tidegate.connectors.raw import RawStream
 from tidegate.errors import Diagnostic
 from tidegate.kernels.modify import InsertsKernel, ModifyKernel
 from tidegate.kernels.sync import SyncEventsKernel, SyncTicksKernel
+from tidegate.optimizer.lifting import Lifted
 from tidegate.optimizer.views import Views
 from tidegate.physical.flow import Bound
 from tidegate.physical.identity import Identity, plan_identity
 from tidegate.physical.joining import Company, shares
 from tidegate.physical.plan import Birth, OperatorRows, Plan, SourceRows
-from tidegate.runtime.answering import Answer, answers, by_itself
+from tidegate.runtime.answering import Answer, answers, by_itself, with_alike
 from tidegate.runtime.ledger import KnownQuery, Manifest
 from tidegate.time import MIN, add, shown
 
@@ -38,16 +39,30 @@ def joined(
     others: Others,
     width: int,
     views: Views | None = None,
+    alike: Lifted | None = None,
 ) -> tuple[Answer, KnownQuery]:
     """How a query is answered that joins others after an epoch, and what the graph is to remember of it."""
     best: tuple[Answer, KnownQuery] | None = None
-    for answer in answers(company, name, root, functions, Birth(before.epoch), views or Views()):
+    begin = Birth(before.epoch)
+    if alike is not None:
+        found = [with_alike(company, name, root, functions, begin, alike)]
+    else:
+        found = answers(company, name, root, functions, begin, views or Views())
+    for answer in found:
         mine = answer.physical
         birth = _birth(mine, before)
-        since, complete = beginning(answer.plan, mine, birth, before, others, width)
+        runs = answer.plan if answer.as_one is None else answer.as_one.general
+        since, complete = beginning(runs, mine, birth, before, others, width)
         reads = tuple(plan_identity(v) for v in answer.views)
         known = KnownQuery(
-            birth, since, mine.answers[name], uuid.uuid4().hex, shares(mine, birth), complete, reads
+            birth,
+            since,
+            mine.answers[name],
+            uuid.uuid4().hex,
+            shares(mine, birth),
+            complete,
+            reads,
+            alike is not None,
         )
         if best is None or (best[1].complete is None and complete is not None):
             best = answer, known

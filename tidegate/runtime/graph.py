@@ -20,36 +20,35 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidegate.algebra.failures import user_calls
 from tidegate.algebra.operators import Node
 from tidegate.connectors.sinks import Sink, refuse_taken
 from tidegate.connectors.sources import RawStream, read_recorded
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.exchange.messages import Message, Refused, WaveReport
 from tidegate.language.catalog import StreamDefinition
-from tidegate.optimizer.views import Views
-from tidegate.physical.joining import Company, beginners
+from tidegate.physical.joining import beginners
 from tidegate.physical.plan import Birth, Plan, disputed, united
 from tidegate.physical.printing import describe
 from tidegate.physical.spark_columns import outsource
-from tidegate.runtime.answering import Answer, begun, told, written
+from tidegate.runtime.alike import selection
+from tidegate.runtime.answering import begun, written
 from tidegate.runtime.batches import Batch, combine
-from tidegate.runtime.beginnings import apart, complete_line, joined, not_kept, not_read, shared_with
+from tidegate.runtime.beginnings import apart, complete_line, not_kept, not_read, shared_with
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.deliveries import Deliveries
-from tidegate.runtime.figures import Figures, Pace
+from tidegate.runtime.figures import EpochPace, Figures, Pace
 from tidegate.runtime.gathering import Gathering
 from tidegate.runtime.inboxes import Taken
 from tidegate.runtime.jobs import Job, Physical, physical, source_names
-from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest, SourceProgress, after
+from tidegate.runtime.ledger import Ledger, Manifest, SourceProgress, after
 from tidegate.runtime.merging import FILES, merged
+from tidegate.runtime.neighbours import Moment, Neighbours
 from tidegate.runtime.places import Epochs, Place, Places
 from tidegate.runtime.promises import Promises
-from tidegate.runtime.queries import Joining, Query
+from tidegate.runtime.queries import Joining, Query, brought
 from tidegate.runtime.refusals import stop_at_refused
 from tidegate.runtime.repartition import repartition
 from tidegate.runtime.results import Result
-from tidegate.scalars.functions import code_identity
 from tidegate.spark.context import cores
 from tidegate.spark.typing import ask_spark
 from tidegate.storage import Storage
@@ -114,10 +113,7 @@ class LiveGraph:
         self._deliveries = Deliveries()
         self._physical: Physical | None = None
         self._aside: list[Refused] = []
-        self._together = Plan()
-        """What all queries compute."""
-        self._views = Views()
-        """The parts of their plans that others may read."""
+        self._neighbours = Neighbours()
         self._places: Mapping[str, int] | None = None
         """Who kept state in the last epoch, and in which wave."""
         self._pace = Pace()
@@ -155,7 +151,9 @@ class LiveGraph:
                     f"a query '{name}' is running already",
                     help="stop it first, or choose another name",
                 )
-            definitions, functions = self._united(joining)
+            definitions, functions = brought(
+                joining, self._queries.values(), self.definitions, self.functions
+            )
             for source in sorted(source_names({name: plan})):
                 if source not in definitions:
                     raise Diagnostic(
@@ -166,12 +164,15 @@ class LiveGraph:
             plan = outsource(plan, functions, ask_spark(lambda: self.spark))
             known, history = self.ledger.latest.queries.get(name), False
             if known is None:
-                answer, known = self._joined(name, plan, functions)
+                answer, known = self._neighbours.answer(name, plan, functions, self._moment())
                 history = joining.history and known.complete != MIN
                 if history:
                     self._check_past(plan, definitions)
-                    answer, known = apart(name, plan, functions, self.ledger.latest, self._together)
+                    answer, known = apart(
+                        name, plan, functions, self.ledger.latest, self._neighbours.together
+                    )
             else:
+                self._neighbours.change()
                 answer = begun(name, plan, functions, known, self.ledger.latest.views)
             mine = answer.physical
             if mine.answers[name] != known.answer:
@@ -184,7 +185,17 @@ class LiveGraph:
                 refuse_taken(sink, known.owner)
             if joining.functions:
                 physical(mine, joining.functions)  # refuses functions that cannot be sent to workers
-            query = Query(name, answer.plan, mine, known, tuple(sinks), joining.key, history, answer.views)
+            query = Query(
+                name,
+                answer.plan,
+                mine,
+                known,
+                tuple(sinks),
+                joining.key,
+                history,
+                answer.views,
+                answer.as_one,
+            )
             self.definitions, self.functions = definitions, functions
             self.tables |= {
                 n: r for n, r in joining.data.items() if n in definitions and definitions[n].table
@@ -192,38 +203,13 @@ class LiveGraph:
             self._ended.pop(known.owner, None)
             self._queries = {**self._queries, name: query}
             self._released -= {name}
-            self._together = united([self._together, mine])
-            self._views.add(name, answer.plan)
+            self._neighbours.add(query)
             self._physical = None
             self._publish()
             return query
 
-    def _united(self, joining: Joining) -> tuple[dict[str, StreamDefinition], dict[str, Any]]:
-        """The graph's streams and functions with those of a query; what running queries use stays what it is."""
-        read = frozenset[str]().union(*(q.sources for q in self._queries.values()))
-        for name, definition in joining.definitions.items():
-            if name in read and self.definitions[name] != definition:
-                raise Diagnostic(
-                    "STREAM_CHANGED",
-                    f"'{name}' is not the stream that running queries read under this name",
-                    help="stop them first, or give the new stream a name of its own",
-                )
-        running = self._queries.values() if joining.functions else ()
-        called = {n for q in running for n, _ in user_calls(q.plan, joining.functions)}
-        for name in sorted(called & set(self.functions)):
-            if code_identity(self.functions[name]) != code_identity(joining.functions[name]):
-                raise Diagnostic(
-                    "FUNCTION_CHANGED",
-                    f"'{name}' is not the function that running queries call by this name",
-                    help="stop them first, or give the new function a name of its own",
-                )
-        return {**self.definitions, **joining.definitions}, {**self.functions, **joining.functions}
-
-    def _joined(self, name: str, plan: Node, functions: Mapping[str, Any]) -> tuple[Answer, KnownQuery]:
-        """How a new query is answered beside those that run, and what the graph is to remember of it."""
-        company = Company(self._together, self._running(), lambda id_: bool(self.ledger.parts(id_)))
-        others = [(q.physical, q.known) for q in self._settled()]
-        return joined(name, plan, functions, self.ledger.latest, company, others, self.width, self._views)
+    def _moment(self) -> Moment:
+        return Moment(self.ledger.latest, self._settled, lambda id_: bool(self.ledger.parts(id_)), self.width)
 
     def _check_past(self, plan: Node, definitions: Mapping[str, StreamDefinition]) -> None:
         """Refuse history that cannot be read again."""
@@ -234,8 +220,9 @@ class LiveGraph:
         """What a query would share with those that run, if it joined now, and from when on it would be complete."""
         with self.lock:
             plan = outsource(plan, functions, ask_spark(lambda: self.spark))
-            answer, known = self._joined("", plan, {**self.functions, **functions})
-            lines = told(answer, plan, self._views)
+            every = {**self.functions, **functions}
+            answer, known = self._neighbours.answer("", plan, every, self._moment())
+            lines = self._neighbours.told(answer, plan)
             lines += shared_with(answer.physical, {q.name: q.physical for q in self._queries.values()})
             return [*lines, complete_line(known, moments, self.width)]
 
@@ -261,12 +248,12 @@ class LiveGraph:
         with self.lock:
             if name in self._queries:
                 query = self._queries[name]
-                self._views.remove(name, query.plan)
                 self._ended[query.known.owner] = self.ledger.latest.upto
                 if query.known == self.ledger.latest.queries.get(name):
                     self._left = [*self._left, query]
-            self._queries = {n: q for n, q in self._queries.items() if n != name}
-            self._together = united(q.physical for q in self._queries.values())
+                self._queries = {n: q for n, q in self._queries.items() if n != name}
+                self._neighbours.remove(query, self._queries.values())
+                self._neighbours.change()
             self._physical = None
             self._publish()
 
@@ -316,6 +303,7 @@ class LiveGraph:
             horizon=lambda: self.ledger.horizon,
             width=self.width,
             instants=query.instants,
+            selection=None if query.as_one is None else selection(query.as_one),
         )
 
     def _counted(self, query: Query) -> Manifest:
@@ -436,10 +424,10 @@ class LiveGraph:
             self.ledger.commit(manifest)
             self._aside, self._left = [], []
             self._places = self._ready().places
-            self._pace.tasks = messages
+            pace = EpochPace.of(started, now, done.rows, before.sources, done.sources)
+            self._pace.passed(pace, self._ready().orders, messages)
             synchronized = {q.name: q.plan for q in self._queries.values() if q.synchronized}
             self._pace.pass_points(synchronized, self._instant(before.upto), self._instant(upto))
-            self._pace.epochs = [*self._pace.epochs[-99:], (started, now, done.rows)]
             if not self._catching_up(before):
                 self.epochs.learn(done.place, done.rows, now - started)
             self._publish()
@@ -578,14 +566,20 @@ class LiveGraph:
     # Figures.
 
     def _publish(self) -> None:
-        since = {q.name: q.since for q in self._queries.values()}
-        self._figures = Figures(
-            self.ledger.latest, tuple(self._pace.epochs[-20:]), since, dict(self._pace.points), self.width
+        pace = self._pace
+        self.figures = Figures(
+            self.ledger.latest,
+            tuple(pace.epochs[-20:]),
+            self._queries,
+            pace.activities,
+            dict(pace.points),
+            self.width,
         )
+        """What was true after the last epoch; a value that is replaced, never changed."""
 
     def status(self) -> dict[str, Any]:
         """Where the graph was after its last epoch; never waits for the one that runs."""
-        return self._figures.status()
+        return self.figures.status()
 
     def _instant(self, tick: int) -> int:
         return tick if tick in (MIN, MAX) else tick // self.width

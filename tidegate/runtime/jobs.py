@@ -62,6 +62,8 @@ class Physical:
     packed: PackedPlan
     places: Mapping[str, int]
     """Who keeps state, and in which wave: operators by their tables, inputs by rows that wait."""
+    orders: Mapping[int, tuple[str, ...]]
+    """The inputs and operators of each wave, in the order in which tasks tell what they have done."""
 
     @property
     def waves(self) -> int:
@@ -104,7 +106,9 @@ def physical(plan: Plan, functions: Mapping[str, Any]) -> Physical:
         lanes, layout, programs, frozenset(plan.answers.values()), _reporters(plan), dict(functions)
     )
     keepers = [*plan.inputs, *(o.id for o in plan.operators.values() if o.kernel.layout)]
-    return Physical(plan, lanes, layout, pack(worker), {id_: plan.waves[id_] for id_ in keepers})
+    places = {id_: plan.waves[id_] for id_ in keepers}
+    orders = {wave: program.ids for wave, program in programs.items()}
+    return Physical(plan, lanes, layout, pack(worker), places, orders)
 
 
 def planned(roots: Mapping[str, Node], functions: Mapping[str, Any], birth: Birth | None = None) -> Plan:

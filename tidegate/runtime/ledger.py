@@ -64,6 +64,8 @@ class KnownQuery:
     """The instant from which nothing is missing in its answer; None: not known."""
     reads: tuple[str, ...] = ()
     """The parts of it that ran for others when it began: see `Manifest.views`."""
+    as_one: bool = False
+    """Whether it is a condition on the answer that runs for all queries that are alike: see `runtime.alike`."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from tidegate.runtime.jobs import BrokenFileError, source_names
 from tidegate.runtime.ledger import SourceProgress
 from tidegate.runtime.polling import Polled
 from tidegate.runtime.queries import Joining, Query
+from tidegate.runtime.query_table import State
 from tidegate.runtime.refusals import report
 from tidegate.runtime.results import Result
 from tidegate.storage import name_in_path
@@ -147,6 +148,17 @@ class LiveRun:
         drive = self._drive
         problem = None if drive is None else drive.problem
         return self.failure or (None if problem is None else foreign(problem))
+
+    @property
+    def condition(self) -> State:
+        """Whether its queries run, wait (for others, or until the program lets time pass), have failed, or have come to their end."""
+        if self._waiting is not None:
+            return "waiting"
+        if self.trouble is not None:
+            return "failed"
+        if self.is_active:
+            return "running"
+        return "stopped" if self.graph.figures.manifest.finished else "waiting"
 
     @property
     def is_active(self) -> bool:

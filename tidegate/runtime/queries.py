@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from tidegate.algebra.failures import user_calls
 from tidegate.algebra.modify import Sync
 from tidegate.algebra.operators import Node
 from tidegate.algebra.properties import properties
 from tidegate.connectors.sinks import Sink
+from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
+from tidegate.optimizer.lifting import Lifted
 from tidegate.physical.plan import Plan
 from tidegate.runtime.jobs import source_names
 from tidegate.runtime.ledger import KnownQuery
+from tidegate.scalars.functions import code_identity
 from tidegate.types import Schema
 
 
@@ -33,6 +37,13 @@ class Query:
     """Whether its first epoch is to read again what came before."""
     views: tuple[Node, ...] = ()
     """The parts of the plan that ran for others when it began."""
+    as_one: Lifted | None = None
+    """What runs for it and for all that are alike."""
+
+    @property
+    def runs(self) -> Node:
+        """The plan that is computed for it."""
+        return self.plan if self.as_one is None else self.as_one.general
 
     @property
     def since(self) -> int:
@@ -68,3 +79,30 @@ class Joining:
     """See `Query`."""
     history: bool = False
     """Whether what came before is to be read again."""
+
+
+def brought(
+    joining: Joining,
+    queries: Collection[Query],
+    definitions: Mapping[str, StreamDefinition],
+    functions: Mapping[str, Any],
+) -> tuple[dict[str, StreamDefinition], dict[str, Any]]:
+    """A graph's streams and functions with those of a query that joins; what running queries use stays what it is."""
+    others = [n for n, d in joining.definitions.items() if definitions.get(n, d) != d]
+    for name in others:
+        if any(name in q.sources for q in queries):
+            raise Diagnostic(
+                "STREAM_CHANGED",
+                f"'{name}' is not the stream that running queries read under this name",
+                help="stop them first, or give the new stream a name of its own",
+            )
+    running = queries if joining.functions else ()
+    called = {n for q in running for n, _ in user_calls(q.plan, joining.functions)}
+    for name in sorted(called & set(functions)):
+        if code_identity(functions[name]) != code_identity(joining.functions[name]):
+            raise Diagnostic(
+                "FUNCTION_CHANGED",
+                f"'{name}' is not the function that running queries call by this name",
+                help="stop them first, or give the new function a name of its own",
+            )
+    return {**definitions, **joining.definitions}, {**functions, **joining.functions}

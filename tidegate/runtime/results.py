@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from tidegate.errors import Diagnostic
 from tidegate.exchange.messages import RowCounts
 from tidegate.kernels.rows import Frame, equijoin, to_arrow
+from tidegate.runtime.alike import Selection
 from tidegate.runtime.ledger import Manifest, ResultPart
 from tidegate.runtime.notebook import html_of
 from tidegate.runtime.tables import Readable
@@ -53,6 +54,8 @@ class Result(Readable):
     """Ticks of an instant: where it has batches, results name them beside the instants."""
     instants: bool = False
     """Whether every row lasts one instant, as those of a stream do."""
+    selection: Selection | None = None
+    """The rows are some of another answer's."""
 
     @property
     def upto(self) -> int:
@@ -230,7 +233,15 @@ class Result(Readable):
         return [f"c{i}" for i in range(len(self.schema))]
 
     def _read(self, parts: Sequence[ResultPart]) -> DataFrame:
-        stored = [f"c{i} {_stored(f.type)}" for i, f in enumerate(self.schema) if f.type.name != "VOID"]
+        if self.selection is None:
+            return self._stored(parts, self.schema)
+        rows = self._stored(parts, self.selection.schema)
+        for condition in self.selection.conditions:
+            rows = rows.filter(condition)
+        return rows.select(*self._columns(), "ts", "te", "n")
+
+    def _stored(self, parts: Sequence[ResultPart], schema_: Schema) -> DataFrame:
+        stored = [f"c{i} {_stored(f.type)}" for i, f in enumerate(schema_) if f.type.name != "VOID"]
         schema = ", ".join([*stored, "ts BIGINT", "te BIGINT", "n BIGINT"])
         for part in parts:
             assure(self.storage, part.file, part.section)
@@ -241,14 +252,12 @@ class Result(Readable):
         rows = self.spark.read.schema(schema).parquet(*whole) if whole else None
         if sections:
             listed = self.spark.createDataFrame(sections, _SECTIONS)
-            found = listed.mapInArrow(_SectionReader(self.storage, self.schema), schema)
+            found = listed.mapInArrow(_SectionReader(self.storage, schema_), schema)
             rows = found if rows is None else rows.unionAll(found)
         if rows is None:
             rows = self.spark.createDataFrame([], schema)
         # Texts, because each column object costs several calls into Java.
-        columns = [
-            f"{'NULL' if f.type.name == 'VOID' else f'c{i}'} AS c{i}" for i, f in enumerate(self.schema)
-        ]
+        columns = [f"{'NULL' if f.type.name == 'VOID' else f'c{i}'} AS c{i}" for i, f in enumerate(schema_)]
         return rows.selectExpr(*columns, "ts", "te", "n")
 
     def _named(self, names: Sequence[str] | None = None) -> list[str]:

@@ -22,10 +22,12 @@ from tidegate.errors import Diagnostic, did_you_mean, foreign
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.advice import warn
 from tidegate.runtime.engine import Engine
-from tidegate.runtime.ledger import end_query
+from tidegate.runtime.graph_drawing import drawn, running_graph
+from tidegate.runtime.ledger import end_query, latest_manifest
 from tidegate.runtime.live import LiveRun
 from tidegate.runtime.places import Epochs
 from tidegate.runtime.queries import Joining, Query
+from tidegate.runtime.query_table import QueryLine, running_lines, stopped_lines, table_of
 from tidegate.runtime.refusals import check_used
 from tidegate.runtime.results import Result
 from tidegate.runtime.subscriptions import Subscription
@@ -102,6 +104,30 @@ class Running:
     def names(self) -> list[str]:
         """The names of the running queries."""
         return [a.name for a in self._asked.values()]
+
+    def lines(self) -> list[QueryLine]:
+        """What is known of every query: those that run, and those that the state holds and nobody runs."""
+        found = []
+        for kind, run in self._runs.items():
+            moments, manifest = kind.startswith(TIMESTAMPS), run.graph.figures.manifest
+            found += running_lines(run.graph.figures, run.condition, moments)
+            # A graph that runs has none of them, and would have to be waited for.
+            missing = run.graph.missing() if run.condition == "waiting" else ()
+            found += stopped_lines({n: manifest.queries[n] for n in missing}, moments, run.graph.width)
+        storage = self._engine().storage
+        for kind in sorted(set(storage.names("graphs")) - set(self._runs)):
+            if (latest := latest_manifest(storage.below(f"graphs/{kind}"))) is not None:
+                width = BATCHES if kind.endswith(IN_BATCHES) else 1
+                found += stopped_lines(latest.queries, kind.startswith(TIMESTAMPS), width)
+        return found
+
+    def table(self) -> DataFrame:
+        """SHOW QUERIES."""
+        return table_of(self._engine().spark, self.lines())
+
+    def drawn(self, form: str) -> str:
+        """SHOW GRAPH: the graphs that run, as text of a form."""
+        return drawn([running_graph(kind, run.graph.figures) for kind, run in self._runs.items()], form)
 
     def find(self, name: str) -> LiveQuery | None:
         """The running query of a name, without regard to case."""

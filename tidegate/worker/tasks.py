@@ -20,7 +20,7 @@ from pyspark import TaskContext, cloudpickle
 
 from tidegate.errors import Diagnostic
 from tidegate.exchange.lanes import Boundary, Lane
-from tidegate.exchange.messages import Failed, Log, Message, Refused, WaveReport, raised
+from tidegate.exchange.messages import Failed, Log, Message, Refused, Tally, WaveReport, raised
 from tidegate.exchange.tagged_rows import (
     Sender,
     by_lane,
@@ -297,13 +297,15 @@ def _work(epoch: Epoch, plan: WorkerPlan, partition: int, chunks: dict[str, Fram
     states = _begun(epoch, program, _restored(epoch, program, partition, log))
     clock.lap("restore")
     waiting: dict[str, Table] = {}
+    arrived = {id_: chunk.height for id_, chunk in chunks.items()}
     if epoch.hold:
         waiting, chunks = _hold(dict(states.get(WAITING, {})), chunks, epoch.upto)
     begins = epoch.beginning
     shown = (
         program.standing(states, _wanted(epoch, plan, program), epoch.since) if begins != Beginning() else {}
     )
-    after, outputs = program.step_all(states, chunks, epoch.upto, begins.readers, shown)
+    flows: dict[str, tuple[int, int]] = {}
+    after, outputs = program.step_all(states, chunks, epoch.upto, begins.readers, shown, flows)
     clock.lap("step")
     kept = _save(epoch, place, partition, log, {**after, WAITING: waiting}) if epoch.keep_state else None
     clock.lap("save")
@@ -317,8 +319,31 @@ def _work(epoch: Epoch, plan: WorkerPlan, partition: int, chunks: dict[str, Fram
     clock.lap("results")
     came = sum(c.height for c in chunks.values())
     newest = _newest(plan.lanes, chunks)
-    report = WaveReport(place, kept, results, came, newest, clock.seconds)
+    flows |= {i: (count, flows[i][1]) for i, count in arrived.items()}
+    tally = _tally(program, flows, after, waiting)
+    report = WaveReport(place, kept, results, came, newest, clock.seconds, tally)
     return _Work(report, tuple(_anomalies(plan, program, after)), rows, shown)
+
+
+def _tally(
+    program: Program,
+    flows: Mapping[str, tuple[int, int]],
+    after: Mapping[str, Mapping[str, Table]],
+    waiting: Mapping[str, Table],
+) -> Tally:
+    """What each input and operator took, gave and keeps; an input keeps the rows that wait."""
+    ids = program.ids
+    rows, sizes = dict.fromkeys(ids, 0), dict.fromkeys(ids, 0)
+    for id_, tables in (
+        *((i, (t,)) for i, t in waiting.items()),
+        *((i, s.values()) for i, s in after.items()),
+    ):
+        for kept in tables:
+            if kept.rows.height:
+                rows[id_] += kept.rows.height
+                sizes[id_] += int(kept.rows.estimated_size())
+    taken, given = (tuple(flows[i][side] for i in ids) for side in (0, 1))
+    return Tally(taken, given, tuple(rows.values()), tuple(sizes.values()))
 
 
 def _wanted(epoch: Epoch, plan: WorkerPlan, program: Program) -> set[str]:

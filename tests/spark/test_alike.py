@@ -1,0 +1,97 @@
+"""Many queries that are equal up to constants: one plan runs for all, and each has its own name, answer, sink and past."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.test_joining import BATCHES, opened, snapshots
+from tidegate.runtime import alike
+from tidegate.time import MIN
+
+TEMPLATES = {
+    "rows": "SELECT v, w FROM S WINDOW(RANGE 5) WHERE k = {}",
+    "groups": "SELECT k, COUNT(*) AS n FROM S WINDOW(RANGE 7) WHERE k = {} GROUP BY k",
+    "hidden": "SELECT COUNT(*) AS n, MAX(w) AS m FROM S WINDOW(RANGE 7) WHERE v = {}",
+    "thresholds": "SELECT w, COUNT(*) AS n FROM S WINDOW(RANGE 9) GROUP BY w HAVING COUNT(*) > {}",
+    "pairs": "SELECT a.k, b.w FROM K a JOIN (SELECT k, w FROM S WINDOW(RANGE 4)) b ON a.k = b.k AND a.v > {}",
+}
+
+
+@pytest.mark.parametrize("epochs", ["driver", "spark"])
+def test_many_that_are_alike(spark: SparkSession, tmp_path: Path, monkeypatch: Any, epochs: Any) -> None:
+    """Two of each run by themselves, the third and all that follow as one; some come later, some go; the program ends and goes on."""
+    monkeypatch.setattr(alike, "MANY", 3)
+    session = opened(spark, tmp_path / "state")
+    texts = {f"{name} {c}": text.format(c) for c in range(5) for name, text in TEMPLATES.items()}
+    live: dict[str, Any] = {}
+    answers: dict[str, Any]
+
+    def start(names: list[str]) -> None:
+        for name in names:
+            live[name] = session.query(texts[name]).start(name, begin=False)
+
+    start([n for n in texts if n[-1] in "0123"])
+    graph = live["rows 0"].run.graph
+    graph.epochs.asked = epochs
+    answers = {n: q.query.known.answer for n, q in live.items()}
+    for name in TEMPLATES:
+        assert answers[f"{name} 2"] == answers[f"{name} 3"]
+        assert len({answers[f"{name} {c}"] for c in (0, 1, 2)}) == 3
+    operators = len(graph._ready().plan.operators)
+    for batch in BATCHES[:2]:
+        graph.advance({"S": batch})
+    before = len(graph._ready().plan.operators)
+    start([n for n in texts if n[-1] == "4"])
+    # One more adds nothing to what is computed, and begins with all that came before.
+    assert len(graph._ready().plan.operators) == before == operators
+    assert all(live[f"{name} 4"].complete_from == MIN for name in TEMPLATES)
+    told = session.query(TEMPLATES["groups"].format(9)).explain()
+    assert "one of many alike: of the answer that runs for all of them, rows with k = 9" in told
+    graph.advance({"S": BATCHES[2]})
+    gone = "rows 3"
+    left = live.pop(gone)
+    graph.drop(gone)
+    upto = graph.ledger.latest.upto
+    graph.advance({"S": BATCHES[3]})
+    assert left.result.upto == upto
+    session.close()
+    session = opened(spark, tmp_path / "state", partitions=3)
+    names = list(reversed(live))
+    live.clear()
+    start(names)
+    graph = live["rows 0"].run.graph
+    graph.epochs.asked = epochs
+    assert len(graph._ready().plan.operators) == operators
+    graph.advance({"S": BATCHES[4]})
+    graph.finish()
+    whole = opened(spark)
+    for name in names:
+        answer = whole.query(texts[name]).run()
+        assert snapshots(live[name], range(38)) == snapshots(answer, range(38)), name
+        assert sorted(map(str, live[name].at(20).collect())) == sorted(map(str, answer.at(20).collect())), (
+            name
+        )
+    session.close()
+
+
+def test_each_keeps_its_sink(spark: SparkSession, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(alike, "MANY", 2)
+    session = opened(spark, tmp_path / "state")
+    for c in range(4):
+        session.sql(f"START q{c} AS INSERT INTO json('{tmp_path / str(c)}') {TEMPLATES['groups'].format(c)}")
+    for batch in BATCHES:
+        session.push("S", batch)
+    live = session.running.named("q0")
+    live.finish()
+    whole = opened(spark)
+    for c in range(4):
+        said = spark.read.json(str(tmp_path / str(c))).select("op", "k", "n", "ts").collect()
+        changes = (
+            whole.query(TEMPLATES["groups"].format(c)).run().changes().select("op", "k", "n", "ts").collect()
+        )
+        assert sorted(map(str, said)) == sorted(map(str, changes)) != []
+    session.close()

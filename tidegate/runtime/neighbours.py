@@ -1,0 +1,77 @@
+"""What the queries of a graph have in common, for one that joins them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.algebra.operators import Node
+from tidegate.optimizer.views import Views
+from tidegate.physical.identity import Identity
+from tidegate.physical.joining import Company
+from tidegate.physical.plan import Plan, united
+from tidegate.runtime.alike import Alike
+from tidegate.runtime.answering import Answer, told
+from tidegate.runtime.beginnings import Others, joined
+from tidegate.runtime.ledger import KnownQuery, Manifest
+from tidegate.runtime.queries import Query
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A graph between two epochs."""
+
+    before: Manifest
+    settled: Callable[[], list[Query]]
+    """The queries of the last epoch, whose states are there."""
+    kept: Callable[[Identity], bool]
+    """Whether there are answers of an operator."""
+    width: int
+
+
+class Neighbours:
+    """The queries of a graph as others see them: what they compute together, which parts can be read, which are alike."""
+
+    def __init__(self) -> None:
+        self.together = Plan()
+        self._views = Views()
+        self._alike = Alike()
+        self._met: tuple[Manifest, Plan, Others] | None = None
+
+    def add(self, query: Query) -> None:
+        self.together = united([self.together, query.physical])
+        self._views.add(query.name, query.runs)
+        self._alike.add(query.name, query.plan, query.as_one)
+
+    def remove(self, query: Query, rest: Iterable[Query]) -> None:
+        self._views.remove(query.name, query.runs)
+        if not self._alike.remove(query.name, query.as_one):
+            self.together = united(q.physical for q in rest)
+
+    def change(self) -> None:
+        """Others have run, or have been found again, than was known."""
+        self._met = None
+
+    def answer(
+        self, name: str, plan: Node, functions: Mapping[str, Any], moment: Moment
+    ) -> tuple[Answer, KnownQuery]:
+        """How a query is answered that joins, and what the graph is to remember of it."""
+        running, others = self._who(moment)
+        company = Company(self.together, running, moment.kept)
+        alike = self._alike.general(plan)
+        return joined(name, plan, functions, moment.before, company, others, moment.width, self._views, alike)
+
+    def told(self, answer: Answer, plan: Node) -> list[str]:
+        """For EXPLAIN: who answers, or why nobody does."""
+        return told(answer, plan, self._views)
+
+    def _who(self, moment: Moment) -> tuple[Plan, Others]:
+        """What ran in the last epoch, and for whom: the same for all that join after it."""
+        if self._met is None or self._met[0] is not moment.before:
+            settled = moment.settled()
+            running = united((q.physical for q in settled), moment.before.columns)
+            # Of those that have one answer, one stands for all.
+            answers = {q.known.answer: (q.physical, q.known) for q in reversed(settled)}
+            self._met = moment.before, running, list(answers.values())
+        return self._met[1:]
