@@ -20,8 +20,8 @@ from tidegate.connectors.registry import SOURCES
 from tidegate.connectors.sinks import Sink
 from tidegate.connectors.sources import RawStream, read_live
 from tidegate.errors import Diagnostic, foreign
+from tidegate.language.base_definitions import check_call
 from tidegate.language.catalog import StreamDefinition
-from tidegate.language.statements import check_call
 from tidegate.redaction import masked
 from tidegate.runtime.beginnings import not_kept
 from tidegate.runtime.drives import DirectDrive, Drive, StructuredDrive, live_session
