@@ -11,14 +11,13 @@ of this process, of Java and of Spark's workers, at the end.
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import tempfile
 import time
 from pathlib import Path
 from statistics import median
-
-import psutil
 
 import tidegate
 
@@ -77,8 +76,18 @@ def _row(dice: random.Random, epoch: int) -> dict[str, object]:
 
 def _memory() -> float:
     """Megabytes of this process and of all that it has started."""
-    me = psutil.Process()
-    return sum(p.memory_info().rss for p in [me, *me.children(recursive=True)]) / 1e6
+    pages: dict[int, int] = {}
+    parents: dict[int, int] = {}
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            pages[int(place.name)] = int((place / "statm").read_text().split()[1])
+            parents[int(place.name)] = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    mine = {os.getpid()}
+    while more := {p for p, parent in parents.items() if parent in mine} - mine:
+        mine |= more
+    return sum(pages[p] for p in mine) * os.sysconf("SC_PAGESIZE") / 1e6
 
 
 def _files(folder: str) -> set[str]:

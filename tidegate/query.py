@@ -21,9 +21,9 @@ from tidegate.algebra.properties import result_key
 from tidegate.connectors import registry
 from tidegate.connectors.sinks import Sink, claim, open_sink, refuse_taken
 from tidegate.errors import Diagnostic, foreign, told_at
+from tidegate.language.base_definitions import check_call
 from tidegate.language.binder import BoundQuery
 from tidegate.language.catalog import SourceCall, StreamDefinition
-from tidegate.language.statements import check_call
 from tidegate.optimizer.driver import Firing, optimize
 from tidegate.physical.identity import identity_of, plan_identity
 from tidegate.runtime.engine import Engine

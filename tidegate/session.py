@@ -25,11 +25,14 @@ from tidegate.connectors.sinks import open_sink
 from tidegate.errors import Diagnostic, did_you_mean, told_at
 from tidegate.language import syntax
 from tidegate.language.aggregation import SQL_AGGREGATES
+from tidegate.language.base_definitions import check_times, read_call
 from tidegate.language.binder import bind
 from tidegate.language.catalog import SourceCall, StreamDefinition, ViewDefinition
 from tidegate.language.dialect import parse
+from tidegate.language.file_binding import file_definition
+from tidegate.language.file_items import FileReference
 from tidegate.language.signatures import parse_period
-from tidegate.language.statements import check_times, define, read_call
+from tidegate.language.statements import define
 from tidegate.policy import OPEN, Policy
 from tidegate.query import Query, run_together
 from tidegate.redaction import masked
@@ -189,8 +192,9 @@ class Session(OwnConnectors, Settings):
     def sql(self, script: str, progress: Progress | None = None) -> Any:
         """Run a script; returns the last statement's result.
 
-        A definition gives None, a query its Result (over sources that have an end) or its running form, AS OF a DataFrame,
-        EXPLAIN and SHOW GRAPH text, VERIFY a Verification, SHOW QUERIES a DataFrame, SHOW of anything else and DESCRIBE lists.
+        A definition gives None, or its columns where it does not declare them, a query its Result (over sources that have an end) or its
+        running form, AS OF a DataFrame, EXPLAIN and SHOW GRAPH text, VERIFY a Verification, SHOW QUERIES a DataFrame, SHOW of anything
+        else and DESCRIBE lists.
         """
         last = deque(self.results(script, progress), maxlen=1)
         return last[0] if last else None
@@ -212,7 +216,8 @@ class Session(OwnConnectors, Settings):
                     self._refuse_running(statement.this.name, span_of(statement.this), text)
                 self._refuse_reading(statement, text)
                 self.catalog = define(statement, self.catalog, text, self._ask)
-                return None
+                inferred = isinstance(statement, syntax.CreateBase) and statement.args.get("columns") is None
+                return self.describe(statement.this.name) if inferred else None
             case syntax.Explain():
                 return self.bound_query(statement.args["query"], text).explain()
             case syntax.Verify():
@@ -240,6 +245,9 @@ class Session(OwnConnectors, Settings):
                 return self.graph(statement.args.get("form") or "text")
             case syntax.ShowDefinitions():
                 return self.shown(str(statement.args.get("kind")))
+            case syntax.DescribeDefinition() if isinstance(statement.this, FileReference):
+                with told_at(span_of(statement.this.this), text):
+                    return described(file_definition(statement.this, self.catalog).scan.schema)
             case syntax.DescribeDefinition():
                 return self.describe(statement.this.name, text, statement)
         query = self.bound_query(statement, text)
@@ -308,7 +316,7 @@ class Session(OwnConnectors, Settings):
             fields = self.query(f"SELECT * FROM {quote(name)}").bound.plan.schema
         else:
             fields = definition.scan.schema
-        return [(f.name, str(f.type) + (" (TS)" if f.hidden else "")) for f in fields]
+        return described(fields)
 
     def bound_query(self, statement: exp.Expression, text: str) -> Query:
         """A parsed query, bound; `text` is the script it stands in."""
@@ -332,7 +340,7 @@ class Session(OwnConnectors, Settings):
             return [*own, *sorted({*SQL_AGGREGATES, *FUNCTIONS})]
         if kind == "QUERIES":
             return self.running.table()
-        return [d.name for d in self.catalog.definitions.values() if d.kind == kind]
+        return [d.name for d in self.catalog.named if d.kind == kind]
 
     # live queries ----------------------------------------------------------------------------------------------
 
@@ -429,6 +437,11 @@ class Session(OwnConnectors, Settings):
                     .at(span_of(table.this))
                     .locate(text)
                 )
+
+
+def described(fields: Schema) -> list[tuple[str, str]]:
+    """Columns with their types; the one that orders rows is marked."""
+    return [(f.name, str(f.type) + (" (TS)" if f.hidden else "")) for f in fields]
 
 
 def _type(returns: str | Type) -> Type:

@@ -32,6 +32,11 @@ def known_at(sources: Mapping[str, Source], t: int) -> dict[str, Source]:
     }
 
 
+def numbers_arrivals(plan: op.Node) -> bool:
+    """Whether a plan reads the order of arrival: rows have other numbers in a prefix, which lacks some that came before them."""
+    return any(isinstance(node, op.Scan) and node.arrival for node in plan.walk())
+
+
 class Judge:
     """The reference on the whole input and on its prefixes."""
 
@@ -113,7 +118,7 @@ def test_generated_queries_keep_what_is_claimed(block: int) -> None:
         if not answerable(case):
             continue
         for node in dict.fromkeys(case.plan.walk()):
-            if not isinstance(node, Clock):
+            if not isinstance(node, Clock) and not numbers_arrivals(node):
                 assert judge.broken(node) == [], f"seed {seed}: {properties(node)}\n{case.tidegate()}\n{node}"
 
 

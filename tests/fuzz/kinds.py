@@ -174,6 +174,11 @@ def _spread(text: str, decimals: str) -> list[AggregateForm]:
 
 _BY = "FIRST({0} ORDER BY {1} %s, {0} ASC NULLS LAST) FILTER (WHERE {1} IS NOT NULL AND {c})"
 
+_PAIRS = "FILTER (WHERE {0} IS NOT NULL AND {1} IS NOT NULL AND {c})"
+_COUNT = f"COUNT(*) {_PAIRS}"
+_SPREAD = f"{_COUNT} * SUM(%s * %s) {_PAIRS} - SUM(%s) {_PAIRS} * SUM(%s) {_PAIRS}"
+"""Of whole numbers, so that DuckDB rounds once."""
+
 AGGREGATES = (
     AggregateForm("BIGINT", (), "COUNT(*)", distinct=False),
     AggregateForm("BIGINT", ("BOOLEAN",), "COUNT_IF({d}{0})", "COUNT({d}TRUE) FILTER (WHERE {0} AND {c})"),
@@ -196,6 +201,18 @@ AGGREGATES = (
       for x, y in (("STRING", "INT"), ("INT", "DOUBLE"), ("STRUCT", "DECIMAL"), ("DECIMAL", "TIMESTAMP"), ("DOUBLE", "ARRAY"), ("DATE", "STRING"))
       for f, order in (("ARG_MIN", "ASC"), ("ARG_MAX", "DESC"), ("MIN_BY", "ASC"), ("MAX_BY", "DESC"))),
     AggregateForm("ARRAY", ("INT",), "TOP_K({d}{0}, 2)", "(LIST({d}{0} ORDER BY {0} DESC) FILTER (WHERE {0} IS NOT NULL AND {c}))[1:2]"),
+    *(AggregateForm("ARRAY", ("INT",), text, f"COALESCE(LIST({d}{{0}} ORDER BY {{0}}{down}) FILTER (WHERE {{0}} IS NOT NULL AND {{c}}), [])", distinct)
+      for text, d, down, distinct in (("COLLECT_LIST({d}{0})", "{d}", "", True), ("COLLECT_SET({0})", "DISTINCT ", "", False),
+                                      ("ARRAY_AGG({d}{0} ORDER BY {0} DESC)", "{d}", " DESC", True))),
+    AggregateForm("STRING", ("STRING",), "STRING_AGG({d}{0}, '+')", "STRING_AGG({d}{0}, '+' ORDER BY {0})"),
+    AggregateForm("STRING", ("INT",), "LISTAGG({d}{0}, '+')", "ARRAY_TO_STRING(LIST({d}{0} ORDER BY {0}) FILTER (WHERE {0} IS NOT NULL AND {c}), '+')"),
+    *(AggregateForm("BOOLEAN", ("BOOLEAN",), f"{f}({{d}}{{0}})", f"{g}({{d}}{{0}})")
+      for f, g in (("BOOL_AND", "BOOL_AND"), ("EVERY", "BOOL_AND"), ("BOOL_OR", "BOOL_OR"), ("SOME", "BOOL_OR"))),
+    *(AggregateForm("BIGINT", (k,), "APPROX_COUNT_DISTINCT({0})", "COUNT(DISTINCT {0})", distinct=False) for k in ("INT", "STRING", "DOUBLE")),
+    AggregateForm("DOUBLE", ("INT", "INT"), "COVAR_POP({0}, {1})", f"({_SPREAD % ('{0}', '{1}', '{0}', '{1}')}) / ({_COUNT} * {_COUNT})", distinct=False),
+    AggregateForm("DOUBLE", ("INT", "INT"), "COVAR_SAMP({0}, {1})", f"({_SPREAD % ('{0}', '{1}', '{0}', '{1}')}) / NULLIF({_COUNT} * ({_COUNT} - 1), 0)", distinct=False),
+    AggregateForm("DOUBLE", ("INT", "INT"), "CORR({0}, {1})", f"({_SPREAD % ('{0}', '{1}', '{0}', '{1}')}) / NULLIF(SQRT(({_SPREAD % ('{0}', '{0}', '{0}', '{0}')})::DOUBLE * ({_SPREAD % ('{1}', '{1}', '{1}', '{1}')})), 0)", distinct=False),
+    *(AggregateForm("DOUBLE", ("DOUBLE", k), f"{f}({{d}}{{0}}, {{1}})", None) for k in ("DOUBLE", "DECIMAL") for f in ("CORR", "COVAR_POP", "COVAR_SAMP")),
     AggregateForm("BIGINT", ("INT",), "xor_all({d}{0})", "CASE WHEN COUNT(*) FILTER (WHERE {c}) > 0 THEN COALESCE(BIT_XOR({d}CAST({0} AS BIGINT)) FILTER (WHERE {c}), 0) END"),
 )  # fmt: skip
 

@@ -420,14 +420,21 @@ class Generator:
             if not forms and kind is not None:  # no aggregate gives this kind: the greatest of it does
                 forms = [AggregateForm(kind, (kind,), "MAX({0})", None)]
             outputs.append(self.aggregate(items, forms))
-        tail = f" GROUP BY {', '.join(e for e, _ in keys)}" if keys else ""
+        several = bool(keys) and self.chance(0.2)
+        listed = ", ".join(e for e, _ in keys)
+        if several:
+            sets = f"{self.dice.choice(('ROLLUP', 'CUBE'))} ({listed})"
+            listed = sets if self.chance(0.7) else f"GROUPING SETS (({listed}), {keys[0][0]}, ())"
+        tail = f" GROUP BY {listed}" if keys else ""
         having = ""
         if self.chance(0.3):
             counts = [f for f in AGGREGATES if f.result == "BIGINT"]
             having = f"{self.aggregate(items, counts)[0]} {self.dice.choice(COMPARISONS[:-1])} {self.dice.randint(0, 4)}"
-        if not keys:
+        if not keys or several:
             # an empty input has no row: the guard says so to an engine that would give one
-            return outputs, (f" HAVING COUNT(*) > 0 AND {having}" if having else "«¦ HAVING COUNT(*) > 0»")
+            return outputs, tail + (
+                f" HAVING COUNT(*) > 0 AND {having}" if having else "«¦ HAVING COUNT(*) > 0»"
+            )
         return outputs, tail + (f" HAVING {having}" if having else "")
 
     def keys(self, items: list[Item], kinds: list[str]) -> list[Column]:

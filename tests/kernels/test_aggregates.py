@@ -205,8 +205,12 @@ def expected(aggregation: Aggregation, rows: list[Row]) -> Any:
         taken = list(dict.fromkeys(taken))
     if name == "COUNT":
         return len(taken)
+    if name in ("COLLECT", "HISTOGRAM"):
+        return listed(aggregation, [p[0] for p in taken])
     if not taken:
         return None
+    if name in ("COVAR_POP", "COVAR_SAMP", "CORR"):
+        return comoment(name, taken)
     if name in FUNCTIONS:
         return user_defined(name, sorted(taken, key=cmp_to_key(compare_rows)))
     values = sorted((p[0] for p in taken), key=ordered)
@@ -236,6 +240,38 @@ def expected(aggregation: Aggregation, rows: list[Row]) -> Any:
     if name.startswith("VAR"):
         return variance
     return WIDE.sqrt(WIDE.divide(Decimal(variance.numerator), Decimal(variance.denominator)))
+
+
+def listed(aggregation: Aggregation, values: list[Any]) -> Any:
+    values = sorted(values, key=ordered, reverse=aggregation.parameter == -1)
+    if aggregation.function == "COLLECT":
+        return tuple(values)
+    starts = [i for i, v in enumerate(values) if i == 0 or compare(values[i - 1], v)]
+    if not starts:
+        return ()
+    return tuple((values[i], j - i) for i, j in zip(starts, [*starts[1:], len(values)], strict=True))
+
+
+def comoment(name: str, pairs: list[Row]) -> Any:
+    """By sums over all pairs of pairs: the sum of (x - x')(y - y') is twice c times that of the deviations' products."""
+    count = len(pairs)
+    if count < 2 and name != "COVAR_POP":
+        return None
+    if any(not math.isfinite(v) for p in pairs for v in p):
+        return NAN
+    exact = [(Fraction(x), Fraction(y)) for x, y in pairs]
+
+    def spread(i: int, j: int) -> Fraction:
+        twice = sum(((p[i] - q[i]) * (p[j] - q[j]) for p in exact for q in exact), Fraction(0))
+        return twice / (2 * count)
+
+    if name != "CORR":
+        return spread(0, 1) / (count - (name == "COVAR_SAMP"))
+    if not spread(0, 0) or not spread(1, 1):
+        return None
+    square = spread(0, 1) ** 2 / (spread(0, 0) * spread(1, 1))
+    root = WIDE.sqrt(WIDE.divide(Decimal(square.numerator), Decimal(square.denominator)))
+    return -root if spread(0, 1) < 0 else root
 
 
 def nearest_float(value: Any) -> float:
@@ -302,6 +338,10 @@ def aggregation(function: str, *arguments: int, type: Type = DOUBLE, **more: Any
     return Aggregation(function, arguments, type, function.lower(), **more)
 
 
+def counted(type_: Type) -> Type:
+    return array(Type("STRUCT", (("value", type_), ("count", BIGINT))))
+
+
 SPREADS = ("VAR_SAMP", "VAR_POP", "STDDEV_SAMP", "STDDEV_POP")
 CASES: dict[str, tuple[Aggregation, ...]] = {
     "counts": (
@@ -359,6 +399,21 @@ CASES: dict[str, tuple[Aggregation, ...]] = {
         aggregation("TOP_K", N, type=array(INT), parameter=3),
         aggregation("TOP_K", F, type=array(DOUBLE), parameter=2, distinct=True),
         aggregation("TOP_K", S, type=array(STRING), parameter=2, where=B),
+    ),
+    "collections": (
+        aggregation("COLLECT", N, type=array(INT)),
+        aggregation("COLLECT", F, type=array(DOUBLE), distinct=True),
+        aggregation("COLLECT", S, type=array(STRING), where=B, parameter=-1),
+        aggregation("COLLECT", A, type=array(array(INT))),
+        aggregation("HISTOGRAM", S, type=counted(STRING)),
+        aggregation("HISTOGRAM", F, type=counted(DOUBLE), where=B),
+    ),
+    "pairs": (
+        aggregation("COVAR_POP", F, G),
+        aggregation("COVAR_SAMP", G, F, where=B),
+        aggregation("CORR", F, G),
+        aggregation("CORR", G, G),
+        aggregation("CORR", G, F, distinct=True),
     ),
     "in ladders": (
         aggregation("QUANTILE", N, parameter=0.5),

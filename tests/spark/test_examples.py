@@ -81,3 +81,12 @@ def test_the_readme_runs(spark: SparkSession, capsys: pytest.CaptureFixture[str]
     shown = capsys.readouterr().out
     assert "verified: the answer equals the reference" in shown
     assert re.search(r"\|\s+b\|\s+90\|\s+3\|\s+8\|", shown), shown
+
+
+def test_files(spark: SparkSession) -> None:
+    columns, top, named, at_eight = answers(spark, "files.sql")
+    assert columns == [("room", "STRING"), ("degrees", "BIGINT"), ("t", "BIGINT")]
+    # valid: 75 in [1, 6), 90 in [3, 8), 85 in [4, 9), 81 in [6, 11), 70 in [7, 12), 79 in [9, 14)
+    assert rows(top) == Counter([(75, 1, 3), (90, 3, 8), (85, 8, 9), (81, 9, 11), (79, 11, 14)])
+    assert named == [("room", "STRING"), ("degrees", "BIGINT"), ("t", "BIGINT (TS)")]
+    assert rows(at_eight) == Counter([("a", 1), ("b", 1), ("c", 1)])

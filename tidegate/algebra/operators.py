@@ -274,7 +274,7 @@ class Intersect(Node):
 
 AGGREGATES = (
     "COUNT", "SUM", "MIN", "MAX", "AVG", "VAR_SAMP", "VAR_POP", "STDDEV_SAMP", "STDDEV_POP",
-    "QUANTILE", "TOP_K", "ARG_MIN", "ARG_MAX",
+    "QUANTILE", "TOP_K", "ARG_MIN", "ARG_MAX", "COLLECT", "HISTOGRAM", "COVAR_POP", "COVAR_SAMP", "CORR",
 )  # fmt: skip
 """Built-in aggregates. The SQL names MEDIAN, FIRST and LAST are QUANTILE 0.5, and ARG_MIN / ARG_MAX by arrival."""
 
@@ -286,7 +286,7 @@ class Aggregation:
     COUNT without arguments counts rows; with several it counts rows where none is NULL. Rows with a
     NULL argument are ignored by every built-in aggregate (by ARG_MIN(value, by) and ARG_MAX only where `by` is NULL;
     ties take the least value, NULL last). `where` is the position of a boolean column: other rows do not
-    count (FILTER). `parameter` is QUANTILE's fraction or TOP_K's k. A user-defined one carries its function's name.
+    count (FILTER). `parameter` is QUANTILE's fraction, TOP_K's k, or -1 where COLLECT goes down. A user-defined one carries its function's name.
     """
 
     function: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import IO, Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +25,7 @@ from tidegate.connectors.files import (
     missing_column,
     opened,
 )  # fmt: skip
+from tidegate.connectors.inference import SAMPLE, nothing_there, type_of_texts
 from tidegate.connectors.lines import text_columns
 from tidegate.connectors.raw import (
     CORRUPT,
@@ -38,7 +40,7 @@ from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
 from tidegate.language.signatures import Option, Signature
 from tidegate.spark.values import quote, schema_ddl
-from tidegate.types import STRING, Field
+from tidegate.types import STRING, Field, Schema
 
 TEXT_FORM = (
     Option(
@@ -133,6 +135,32 @@ class CsvFiles(FileSource):
     def declared(self, definition: StreamDefinition) -> Any:
         return "layout", next(iter(self._layouts(definition, "")))
 
+    def _columns(self, definition: StreamDefinition, files: Sequence[str]) -> Schema:
+        """The names in the first line, or Spark's where there are none, and what the first rows hold."""
+        settings = self.signature.settings(definition.source.options)
+        columns: dict[str, list[str]] = {}
+        rows = 0
+        for file in files:
+            with opened(file) as data:
+                records: Iterator[list[str]] = (values for _, values in _records(data, settings))
+                first = next(records, None)
+                if first is None:
+                    continue
+                if settings.get("header") == "false":
+                    names, records = [f"_c{i}" for i in range(len(first))], chain([first], records)
+                else:
+                    names = _names(first, file)
+                columns = columns or {name: [] for name in names}
+                places = [(i, columns[n]) for i, n in enumerate(names) if n in columns]
+                for values in islice(records, SAMPLE - rows):
+                    rows += 1
+                    if len(values) == len(names):
+                        for i, texts in places:
+                            texts += [v for v in (values[i],) if v not in ("", settings.get("null"))]
+        if not rows:
+            raise nothing_there(definition.name, files[0])
+        return tuple(Field(name, type_of_texts(texts, settings)) for name, texts in columns.items())
+
     def place(self, definition: StreamDefinition, file: str, row: int) -> str:
         settings = self.signature.settings(definition.source.options)
         named = None not in self._layouts(definition, file)
@@ -200,6 +228,22 @@ class CsvFiles(FileSource):
 def _pattern(text: str) -> str:
     """A pattern as a literal of a text that is formatted later."""
     return literal(text).replace("{", "{{").replace("}", "}}")
+
+
+def _names(first: list[str], file: str) -> list[str]:
+    """The names in a file's first line, which must be names."""
+    names = [name.strip() for name in first]
+    lowered = [name.lower() for name in names]
+    if twice := next((n for n in names if n and lowered.count(n.lower()) > 1), None):
+        raise Diagnostic("DUPLICATE_COLUMN", f"the first line of {file} has '{twice}' twice")
+    value = next((n for n in names if not n or type_of_texts([n]) != STRING), None)
+    if value is not None:
+        raise Diagnostic(
+            "COLUMNS_UNKNOWN",
+            f"the first line of {file} does not name the columns: '{value}' is no name",
+            help="declare the columns, or say WITH (header = false): they are then _c0, _c1, …",
+        )
+    return names
 
 
 def _layout(definition: StreamDefinition, header: str | None, first: list[str], file: str) -> Layout:

@@ -18,11 +18,13 @@ from urllib.parse import unquote
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from tidegate.connectors.inference import nothing_there
 from tidegate.connectors.protocol import Source
 from tidegate.connectors.raw import ROW_NUMBER, UNKNOWN, RawStream, stream_reader
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.language.catalog import StreamDefinition
 from tidegate.language.signatures import Option
+from tidegate.types import Schema
 
 CLOSED = (".zst", ".lz4", ".snappy", ".deflate")
 """Files that only Spark can look into."""
@@ -101,6 +103,23 @@ class FileSource(Source):
         return f"row {row + 1}"
 
     def _rows(self, reader: Any, definition: StreamDefinition, position: str) -> RawStream:
+        raise NotImplementedError
+
+    def columns(self, definition: StreamDefinition) -> Schema:
+        """The columns that the files have, as far as somebody here can look into them."""
+        path = existing(definition)
+        files = [f for f in local_files(path) if os.path.getsize(f)]
+        if "://" in path or (files and all(f.endswith(CLOSED) for f in files)):
+            raise Diagnostic(
+                "COLUMNS_UNKNOWN",
+                f"nobody here can look into {path} to tell the columns of '{definition.name}'",
+                help="declare them: CREATE STREAM name(column TYPE, …) SOURCE …",
+            )
+        if not files:
+            raise nothing_there(definition.name, path)
+        return self._columns(definition, [f for f in files if not f.endswith(CLOSED)])
+
+    def _columns(self, definition: StreamDefinition, files: Sequence[str]) -> Schema:
         raise NotImplementedError
 
 
@@ -191,11 +210,19 @@ def _uri(file: str) -> str:
 
 def columns_in_names(path: str) -> set[str]:
     """The columns, in lower case, that the folders of a path hold in their names, as `day=1` does."""
+    return set(values_in_names(path))
+
+
+def values_in_names(path: str) -> dict[str, list[str]]:
+    """The values of those columns."""
     folders = {
         os.path.dirname(os.path.relpath(f, p)) for p in _places(path) for f in local_files(glob.escape(p))
     }
-    parts = (part for folder in folders for part in folder.split(os.sep) if "=" in part)
-    return {unquote(part.partition("=")[0]).lower() for part in parts}
+    found: dict[str, list[str]] = {}
+    for part in (part for folder in sorted(folders) for part in folder.split(os.sep) if "=" in part):
+        name, _, value = unquote(part).partition("=")
+        found.setdefault(name.lower(), []).append(value)
+    return found
 
 
 def _leads_back(folder: str, name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import IO, Any
@@ -22,11 +22,14 @@ from tidegate.connectors.files import (
     missing_column,
     opened,
 )
+from tidegate.connectors.inference import SAMPLE, columns_of_objects, nothing_there
 from tidegate.connectors.lines import JSON_TEXT, json_columns, parsed
 from tidegate.connectors.raw import CORRUPT, POSITION, RawStream, shaped
+from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
 from tidegate.language.signatures import Option, Signature
 from tidegate.spark.values import schema_ddl
+from tidegate.types import Schema
 
 _CHUNK = 1 << 20
 
@@ -76,6 +79,21 @@ class JsonFiles(FileSource):
                         return
         raise missing_column(definition, next(iter(missing)), _members(files[0]), files[0])
 
+    def _columns(self, definition: StreamDefinition, files: Sequence[str]) -> Schema:
+        """The members of the first objects; a line that is none tells nothing."""
+        settings = self.signature.settings(definition.source.options)
+        if settings.get("format") == DEBEZIUM:
+            raise Diagnostic(
+                "COLUMNS_UNKNOWN",
+                "a change event does not tell all columns of its table",
+                help="declare them: CREATE STREAM name(column TYPE, …) SOURCE json(…) WITH (format = 'debezium')",
+            )
+        objects = [*islice((o for f in files for o in _objects(f, settings)), SAMPLE)]
+        columns = columns_of_objects(objects, settings)
+        if not columns:
+            raise nothing_there(definition.name, files[0], "no object")
+        return columns
+
     def _rows(self, reader: Any, definition: StreamDefinition, position: str) -> RawStream:
         path, given = existing(definition), definition.source.options
         options = self.signature.for_spark(given)
@@ -94,6 +112,17 @@ class JsonFiles(FileSource):
         schema = f"{schema_ddl(json_columns(definition.columns))}, {CORRUPT} STRING"
         frame = load(definition, reader.format("json").options(**options).schema(schema), path)
         return shaped(definition, frame, *FILE_ORDER, position, text=JSON_TEXT)
+
+
+def _objects(file: str, settings: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """The objects of a file, as far as they can be read."""
+    encoding = settings.get("encoding", "utf-8")
+    with opened(file) as data:
+        texts = [data.read()] if settings.get("multi_line") == "true" else data
+        for text in texts:
+            with suppress(ValueError, RecursionError):
+                value = json.loads(text.decode(encoding).removeprefix("\ufeff"))
+                yield from (o for o in (value if isinstance(value, list) else [value]) if isinstance(o, dict))
 
 
 def _overlapping(data: IO[bytes], size: int) -> Iterator[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -19,13 +20,18 @@ from tidegate.connectors.files import (
     load,
     missing_column,
     path_of,
+    values_in_names,
 )  # fmt: skip
+from tidegate.connectors.inference import type_of_texts
 from tidegate.connectors.raw import RawStream, shaped
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
 from tidegate.language.signatures import Signature
 from tidegate.spark.values import arrow_type, schema_ddl, type_of_arrow
-from tidegate.types import Type
+from tidegate.types import Field, Schema, Type
+
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""Stands for NULL in the name of a folder."""
 
 
 class ParquetFiles(FileSource):
@@ -39,6 +45,20 @@ class ParquetFiles(FileSource):
             if files and column.name.lower() not in found:
                 raise missing_column(definition, column.name, list(found.values()), path_of(definition))
 
+    def _columns(self, definition: StreamDefinition, files: Sequence[str]) -> Schema:
+        """Those of all files, and those in the names of folders."""
+        found: dict[str, Field] = {}
+        for file in files:
+            for column in _schema(definition, file):
+                if column.name.lower() not in found:
+                    found[column.name.lower()] = Field(column.name, _type_of(column, file))
+        for name, values in values_in_names(os.path.abspath(path_of(definition))).items():
+            known = [v for v in values if v != _NO_VALUE]
+            found.setdefault(name, Field(name, type_of_texts(known)))
+        columns = tuple(found.values())
+        self.check(replace(definition, columns=columns), files)
+        return columns
+
     def form(self, definition: StreamDefinition, file: str) -> Any:
         _schema(definition, file)
         return None
@@ -48,6 +68,17 @@ class ParquetFiles(FileSource):
         options = self.signature.for_spark(definition.source.options)
         reader = reader.format("parquet").options(**options).schema(schema_ddl(definition.columns))
         return shaped(definition, load(definition, reader, path), *FILE_ORDER, position)
+
+
+def _type_of(column: pa.Field, file: str) -> Type:
+    try:
+        return type_of_arrow(column.type)
+    except Diagnostic as diagnostic:
+        raise Diagnostic(
+            diagnostic.condition,
+            f"column '{column.name}' of {file}: {diagnostic.message}",
+            help="declare the columns that are needed, without this one",
+        ) from None
 
 
 def _schema(definition: StreamDefinition, file: str) -> pa.Schema:

@@ -22,7 +22,7 @@ SQUARE_LIMBS = 144
 
 
 @compiled
-def _tidy(limbs: Ints, low: int, high: int) -> tuple[int, int]:
+def tidy(limbs: Ints, low: int, high: int) -> tuple[int, int]:
     """Carry, and drop zeros at both ends; the number's new bounds (high < low: zero)."""
     carry = 0
     for i in range(low, high + 1):
@@ -51,7 +51,7 @@ def _tidy(limbs: Ints, low: int, high: int) -> tuple[int, int]:
 
 
 @compiled
-def _magnitude(limbs: Ints, low: int, high: int, out: Ints) -> bool:
+def magnitude(limbs: Ints, low: int, high: int, out: Ints) -> bool:
     """The absolute value into `out`; whether the number is negative."""
     negative = limbs[high] < 0
     carry = 0
@@ -63,7 +63,7 @@ def _magnitude(limbs: Ints, low: int, high: int, out: Ints) -> bool:
 
 
 @compiled
-def _rounded(magnitude: Ints, low: int, high: int) -> tuple[float, int]:
+def rounded(magnitude: Ints, low: int, high: int) -> tuple[float, int]:
     """53 bits and an exponent of two, rounded half to even."""
     while high >= low and magnitude[high] == 0:
         high -= 1
@@ -91,7 +91,7 @@ def _rounded(magnitude: Ints, low: int, high: int) -> tuple[float, int]:
 
 
 @compiled
-def _add_float(limbs: Ints, bits: int, times: int) -> int:
+def add_float(limbs: Ints, bits: int, times: int) -> int:
     """Add a finite float, given by its bits, so many times; the lowest of the three limbs it touches."""
     exponent = (bits >> 52) & 0x7FF
     m = bits & 0xFFFFFFFFFFFFF
@@ -139,7 +139,7 @@ def _add_square(limbs: Ints, bits: int, times: int) -> int:
 
 
 @compiled
-def _load(limbs: Ints, stored: Ints, first: int, end: int) -> tuple[int, int]:
+def load(limbs: Ints, stored: Ints, first: int, end: int) -> tuple[int, int]:
     """A number as it is kept: its lowest place, then its limbs; nothing for zero."""
     limbs[:] = 0
     if end == first:
@@ -151,7 +151,7 @@ def _load(limbs: Ints, stored: Ints, first: int, end: int) -> tuple[int, int]:
 
 
 @compiled
-def _store(limbs: Ints, low: int, high: int, out: Ints, at: int) -> int:
+def store(limbs: Ints, low: int, high: int, out: Ints, at: int) -> int:
     if high < low:
         return at
     out[at] = low
@@ -161,7 +161,7 @@ def _store(limbs: Ints, low: int, high: int, out: Ints, at: int) -> int:
 
 
 @compiled
-def _room(out: Ints, at: int, more: int) -> Ints:
+def room(out: Ints, at: int, more: int) -> Ints:
     if at + more <= len(out):
         return out
     grown = np.empty(2 * len(out) + more, np.int64)
@@ -170,7 +170,7 @@ def _room(out: Ints, at: int, more: int) -> Ints:
 
 
 @compiled
-def _same(a: float, b: float) -> bool:
+def same(a: float, b: float) -> bool:
     return a == b or (math.isnan(a) and math.isnan(b))
 
 
@@ -189,7 +189,7 @@ def sweep_floats(
     stored_offsets = np.zeros(len(points), np.int64)
     at = 0
     for g in range(len(points) - 1):
-        low, high = _load(limbs, kept, kept_offsets[g], kept_offsets[g + 1])
+        low, high = load(limbs, kept, kept_offsets[g], kept_offsets[g + 1])
         c, nan, up, down = counts[g, 0], counts[g, 1], counts[g, 2], counts[g, 3]
         for p in range(points[g], points[g + 1]):
             for k in range(offsets[p], offsets[p + 1]):
@@ -208,10 +208,10 @@ def sweep_floats(
                         down += m
                     continue
                 c += m
-                i = _add_float(limbs, b, m)
+                i = add_float(limbs, b, m)
                 low = min(low, i)
                 high = max(high, i + 2)
-            low, high = _tidy(limbs, low, high)
+            low, high = tidy(limbs, low, high)
             if high < low:
                 low, high = LIMBS, -1
             total = c + nan + up + down
@@ -225,17 +225,17 @@ def sweep_floats(
             elif high < low:
                 value = 0.0
             else:
-                negative = _magnitude(limbs, low, high, size)
-                value, exponent = _rounded(size, low, high)
+                negative = magnitude(limbs, low, high, size)
+                value, exponent = rounded(size, low, high)
                 value = math.ldexp(value / total if averages else value, exponent - 1074)
                 if negative:
                     value = -value
             out[p] = value
-            if p > points[g] and (null[p] != null[p - 1] or not _same(value, out[p - 1])):
+            if p > points[g] and (null[p] != null[p - 1] or not same(value, out[p - 1])):
                 changed[p] = True
         counts[g, 0], counts[g, 1], counts[g, 2], counts[g, 3] = c, nan, up, down
-        stored = _room(stored, at, LIMBS + 1)
-        at = _store(limbs, low, high, stored, at)
+        stored = room(stored, at, LIMBS + 1)
+        at = store(limbs, low, high, stored, at)
         stored_offsets[g + 1] = at
     return stored_offsets, stored[:at]
 
@@ -255,7 +255,7 @@ def _spread(
         work[i] += v & MASK
         work[i + 1] += v >> 32
     if low <= high:
-        _magnitude(sums, low, high, size)
+        magnitude(sums, low, high, size)
         first = min(first, 2 * low)
         last = max(last, 2 * high + 1)
         for i in range(low, high + 1):
@@ -263,10 +263,10 @@ def _spread(
                 v = np.uint64(size[i]) * np.uint64(size[j])
                 work[i + j] -= np.int64(v & np.uint64(MASK))
                 work[i + j + 1] -= np.int64(v >> np.uint64(32))
-    first, last = _tidy(work, first, last)
+    first, last = tidy(work, first, last)
     if last < first:
         return 0.0, 0
-    return _rounded(work, first, last)
+    return rounded(work, first, last)
 
 
 @compiled
@@ -290,8 +290,8 @@ def sweep_variance(
     at = 0
     at2 = 0
     for g in range(len(points) - 1):
-        low, high = _load(limbs, kept, kept_offsets[g], kept_offsets[g + 1])
-        low2, high2 = _load(squares, kept_squares, kept_squares_offsets[g], kept_squares_offsets[g + 1])
+        low, high = load(limbs, kept, kept_offsets[g], kept_offsets[g + 1])
+        low2, high2 = load(squares, kept_squares, kept_squares_offsets[g], kept_squares_offsets[g + 1])
         c, odd = counts[g, 0], counts[g, 1]
         for p in range(points[g], points[g + 1]):
             for k in range(offsets[p], offsets[p + 1]):
@@ -305,16 +305,16 @@ def sweep_variance(
                     odd += m
                     continue
                 c += m
-                i = _add_float(limbs, b, m)
+                i = add_float(limbs, b, m)
                 low = min(low, i)
                 high = max(high, i + 2)
                 i = _add_square(squares, b, m)
                 low2 = min(low2, i)
                 high2 = max(high2, i + 4)
-            low, high = _tidy(limbs, low, high)
+            low, high = tidy(limbs, low, high)
             if high < low:
                 low, high = LIMBS, -1
-            low2, high2 = _tidy(squares, low2, high2)
+            low2, high2 = tidy(squares, low2, high2)
             if high2 < low2:
                 low2, high2 = SQUARE_LIMBS, -1
             null[p] = c + odd < (2 if sample else 1)
@@ -331,13 +331,13 @@ def sweep_variance(
                 else:
                     value = math.ldexp(value, exponent - 2148)
             out[p] = value
-            if p > points[g] and (null[p] != null[p - 1] or not _same(value, out[p - 1])):
+            if p > points[g] and (null[p] != null[p - 1] or not same(value, out[p - 1])):
                 changed[p] = True
         counts[g, 0], counts[g, 1] = c, odd
-        stored = _room(stored, at, LIMBS + 1)
-        at = _store(limbs, low, high, stored, at)
+        stored = room(stored, at, LIMBS + 1)
+        at = store(limbs, low, high, stored, at)
         stored_offsets[g + 1] = at
-        stored_squares = _room(stored_squares, at2, SQUARE_LIMBS + 1)
-        at2 = _store(squares, low2, high2, stored_squares, at2)
+        stored_squares = room(stored_squares, at2, SQUARE_LIMBS + 1)
+        at2 = store(squares, low2, high2, stored_squares, at2)
         squares_offsets[g + 1] = at2
     return stored_offsets, stored[:at], squares_offsets, stored_squares[:at2]

@@ -13,6 +13,8 @@ from tidegate.errors import Diagnostic, internal
 from tidegate.kernels import aggregate_exact as exact
 from tidegate.kernels import aggregate_sums as sums
 from tidegate.kernels import sweep_ranks as ranks
+from tidegate.kernels.aggregate_collections import Collection
+from tidegate.kernels.aggregate_comoments import Comoment
 from tidegate.kernels.aggregate_decimals import average_words, decimal_series, fits_precision, words_of
 from tidegate.kernels.aggregate_sweep import (
     Form,
@@ -383,7 +385,7 @@ def _overflow(aggregation: Aggregation) -> Diagnostic:
 
 def valued(form: Form, schema: Schema) -> Valued | None:
     """The column, and the condition, of which a ladder tells all that a form needs to know of rows from before a step."""
-    if isinstance(form, UserDefined | ArgumentOf | CountRows):
+    if isinstance(form, UserDefined | ArgumentOf | CountRows | Collection | Comoment):
         return None
     a = form.aggregation
     ranks_values = isinstance(form, Quantile | Greatest)
@@ -413,9 +415,11 @@ def choose(
         return IntegerSum(index, aggregation, distinct)
     if name in ("VAR_SAMP", "VAR_POP", "STDDEV_SAMP", "STDDEV_POP"):
         return Variance(index, aggregation, distinct)
+    if name in ("COVAR_POP", "COVAR_SAMP", "CORR"):
+        return Comoment(index, aggregation, distinct)
     forms: dict[str, Callable[[Aggregation], Form]] = {
         "MIN": Extreme, "MAX": Extreme, "ARG_MIN": ArgumentOf, "ARG_MAX": ArgumentOf,
-        "QUANTILE": Quantile, "TOP_K": Greatest,
+        "QUANTILE": Quantile, "TOP_K": Greatest, "COLLECT": Collection, "HISTOGRAM": Collection,
     }  # fmt: skip
     if name not in forms:
         raise internal(f"there is no aggregate function {name}")

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from tidegate.errors import Diagnostic
+from tidegate.errors import Diagnostic, unsupported
 from tidegate.language.limits import LARGEST
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.functions import AggregateFunction
-from tidegate.types import BIGINT, DOUBLE, Type, array, decimal
+from tidegate.types import BIGINT, BOOLEAN, DOUBLE, VOID, Type, array, decimal
 
 _CLASSES: dict[type[exp.Expression], str] = {
     exp.Count: "COUNT",
@@ -33,18 +33,35 @@ _CLASSES: dict[type[exp.Expression], str] = {
     exp.LastValue: "LAST",
     exp.ArgMin: "ARG_MIN",
     exp.ArgMax: "ARG_MAX",
+    exp.ArrayAgg: "COLLECT",
+    exp.ArrayUniqueAgg: "COLLECT_SET",
+    exp.ApproxDistinct: "COUNT_DISTINCT",
+    exp.LogicalAnd: "BOOL_AND",
+    exp.LogicalOr: "BOOL_OR",
+    exp.AnyValue: "ANY_VALUE",
+    exp.Corr: "CORR",
+    exp.CovarPop: "COVAR_POP",
+    exp.CovarSamp: "COVAR_SAMP",
 }
-_NAMED = {"top_k": "TOP_K", "mean": "AVG"}
+_NAMED = {
+    "top_k": "TOP_K", "mean": "AVG", "every": "BOOL_AND", "some": "BOOL_OR", "histogram": "HISTOGRAM",
+}  # fmt: skip
+_COMPUTED = {"BOOL_AND": "MIN", "BOOL_OR": "MAX", "ANY_VALUE": "MIN"}
+"""Aggregates that are others by another name."""
+PAIRS = ("CORR", "COVAR_POP", "COVAR_SAMP")
+"""Aggregates of two DOUBLEs."""
 
 SQL_AGGREGATES = (
     "COUNT", "COUNT_IF", "SUM", "MIN", "MAX", "AVG", "MEAN", "VARIANCE", "VAR_SAMP", "VAR_POP", "STDDEV",
     "STDDEV_SAMP", "STDDEV_POP", "MEDIAN", "QUANTILE", "PERCENTILE", "FIRST", "LAST", "ARG_MIN", "ARG_MAX",
-    "MIN_BY", "MAX_BY", "TOP_K",
+    "MIN_BY", "MAX_BY", "TOP_K", "COLLECT_LIST", "COLLECT_SET", "ARRAY_AGG", "STRING_AGG", "LISTAGG", "HISTOGRAM",
+    "APPROX_COUNT_DISTINCT", "BOOL_AND", "BOOL_OR", "EVERY", "SOME", "ANY_VALUE", "CORR", "COVAR_POP", "COVAR_SAMP",
 )  # fmt: skip
 """The aggregates that SQL may name."""
 
 _FLAT_ARITY = {"SUM": 1, "MIN": 1, "MAX": 1, "AVG": 1, "VAR_SAMP": 1, "VAR_POP": 1, "STDDEV_SAMP": 1,
-               "STDDEV_POP": 1, "MEDIAN": 1, "FIRST": 1, "LAST": 1, "ARG_MIN": 2, "ARG_MAX": 2}  # fmt: skip
+               "STDDEV_POP": 1, "MEDIAN": 1, "FIRST": 1, "LAST": 1, "ARG_MIN": 2, "ARG_MAX": 2, "COLLECT": 1, "HISTOGRAM": 1,
+               "BOOL_AND": 1, "BOOL_OR": 1, "ANY_VALUE": 1, "CORR": 2, "COVAR_POP": 2, "COVAR_SAMP": 2}  # fmt: skip
 
 
 _READ = ("this", "expression", "quantile")
@@ -60,10 +77,15 @@ class Call:
     where: exp.Expression | None = None
     parameter: float | int | None = None
 
+    @property
+    def computed(self) -> str:
+        """The aggregate of the algebra that it is."""
+        return _COMPUTED.get(self.function, self.function)
+
 
 def asks_arrival(query: exp.Expression) -> bool:
     """Whether a query asks somewhere which row came first or last."""
-    return query.find(exp.First, exp.FirstValue, exp.Last, exp.LastValue) is not None
+    return query.find(exp.First, exp.FirstValue, exp.Last, exp.LastValue, exp.Lag) is not None
 
 
 def is_aggregate(node: exp.Expression, user: Mapping[str, AggregateFunction]) -> bool:
@@ -84,6 +106,46 @@ def read_call(node: exp.Expression, user: Mapping[str, AggregateFunction]) -> Ca
     if isinstance(node, exp.Filter):
         where = node.expression.this
         node = node.this
+    name, arguments = _name_and_arguments(node, user, whole)
+    descending = False
+    if arguments and isinstance(arguments[0], exp.Order):
+        arguments[0], descending = _ordered(name, arguments[0], whole)
+    distinct = bool(arguments) and isinstance(arguments[0], exp.Distinct)
+    if distinct:
+        arguments = [*arguments[0].expressions, *arguments[1:]]
+    if name == "COUNT_DISTINCT":  # exact, so that how close it is asked to be does not matter
+        return Call("COUNT", tuple(arguments), True, where)
+    if name == "COLLECT_SET":
+        name, distinct = "COLLECT", True
+    if name == "COUNT_IF":
+        condition = arguments[0]
+        where = (
+            condition if where is None else exp.And(this=exp.paren(where), expression=exp.paren(condition))
+        )
+        return Call("COUNT", (condition,) if distinct else (), distinct, where)
+    if name == "COUNT" and not arguments:
+        raise _arity(name, 1, 0, whole)
+    if name == "COUNT" and not distinct and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
+        arguments = []
+    parameter: float | int | None = -1 if descending else None
+    if name in ("QUANTILE", "TOP_K"):
+        if len(arguments) != 2:
+            raise _arity(name, 2, len(arguments), whole)
+        parameter = _parameter(name, arguments.pop(), whole)
+    expected = _FLAT_ARITY.get(name, 1 if name in ("QUANTILE", "TOP_K") else None)
+    function = user.get(name)
+    if function is not None:
+        expected = function.arity
+    if expected is not None and len(arguments) != expected:
+        raise _arity(name, expected, len(arguments), whole)
+    if name == "MEDIAN":
+        name, parameter = "QUANTILE", 0.5
+    return Call(name, tuple(arguments), distinct, where, parameter)
+
+
+def _name_and_arguments(
+    node: exp.Expression, user: Mapping[str, AggregateFunction], whole: exp.Expression
+) -> tuple[str, list[exp.Expression]]:
     name = _CLASSES.get(type(node))
     if isinstance(node, (exp.Anonymous, exp.AnonymousAggFunc)):
         arguments = list(node.expressions)
@@ -103,33 +165,45 @@ def read_call(node: exp.Expression, user: Mapping[str, AggregateFunction]) -> Ca
             f"there is no aggregate '{node.sql(dialect='spark').split('(')[0]}'",
             help="aggregates: " + ", ".join(SQL_AGGREGATES),
         ).at(span_of(whole))
-    distinct = bool(arguments) and isinstance(arguments[0], exp.Distinct)
-    if distinct:
-        arguments = [*arguments[0].expressions, *arguments[1:]]
-    if name == "COUNT_IF":
-        condition = arguments[0]
-        where = (
-            condition if where is None else exp.And(this=exp.paren(where), expression=exp.paren(condition))
-        )
-        return Call("COUNT", (condition,) if distinct else (), distinct, where)
-    if name == "COUNT" and not arguments:
-        raise _arity(name, 1, 0, whole)
-    if name == "COUNT" and not distinct and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
-        arguments = []
-    parameter: float | int | None = None
-    if name in ("QUANTILE", "TOP_K"):
-        if len(arguments) != 2:
-            raise _arity(name, 2, len(arguments), whole)
-        parameter = _parameter(name, arguments.pop(), whole)
-    expected = _FLAT_ARITY.get(name, 1 if name in ("QUANTILE", "TOP_K") else None)
-    function = user.get(name)
-    if function is not None:
-        expected = function.arity
-    if expected is not None and len(arguments) != expected:
-        raise _arity(name, expected, len(arguments), whole)
-    if name == "MEDIAN":
-        name, parameter = "QUANTILE", 0.5
-    return Call(name, tuple(arguments), distinct, where, parameter)
+    return name, arguments
+
+
+def _ordered(name: str, order: exp.Expression, whole: exp.Expression) -> tuple[exp.Expression, bool]:
+    """What is collected, and whether in descending order: values are in their own order, so that an answer is one."""
+    collected = order.this
+    (value,) = collected.expressions if isinstance(collected, exp.Distinct) else (collected,)
+    if name != "COLLECT" or len(order.expressions) != 1 or order.expressions[0].this != value:
+        raise unsupported(
+            "an aggregate collects values in their own order",
+            help=f"say ORDER BY {value.sql(dialect='spark')}, with DESC or without, or leave it out",
+        ).at(span_of(whole))
+    return collected, bool(order.expressions[0].args.get("desc"))
+
+
+def expanded(node: exp.Expression) -> exp.Expression | None:
+    """STRING_AGG and LISTAGG as what they are made of: the values in their order as texts, NULL where there are none."""
+    inner = node.this if isinstance(node, exp.Filter) else node
+    if not isinstance(inner, exp.GroupConcat):
+        return None
+
+    def filtered(call: exp.Expression) -> exp.Expression:
+        return exp.Filter(this=call, expression=node.expression.copy()) if inner is not node else call
+
+    value = inner.this
+    while isinstance(value, (exp.Order, exp.Distinct)):
+        value = value.this if isinstance(value, exp.Order) else value.expressions[0]
+    separator = inner.args.get("separator") or exp.Literal.string("")
+    values = filtered(exp.ArrayAgg(this=inner.this.copy()))
+    joined = exp.ConcatWs(expressions=[separator.copy(), values])
+    some = exp.GT(this=filtered(exp.Count(this=value.copy())), expression=exp.Literal.number(0))
+    return exp.Case(ifs=[exp.If(this=some, true=joined)])
+
+
+def may_be_null(call: Call, nullable: bool, user: Mapping[str, AggregateFunction]) -> bool:
+    """Whether an aggregate may be NULL, of arguments of which one may be, or where rows may be left out."""
+    if call.function in ("COUNT", "COLLECT", "HISTOGRAM"):
+        return False
+    return nullable or call.function.endswith("_SAMP") or call.function == "CORR" or call.function in user
 
 
 def _arity(name: str, expected: int, found: int, node: exp.Expression) -> Diagnostic:
@@ -165,7 +239,18 @@ def result_type(call: Call, types: tuple[Type, ...], user: Mapping[str, Aggregat
     if name == "COUNT":
         return BIGINT
     first = types[0]
-    if name in ("MIN", "MAX", "ARG_MIN", "ARG_MAX", "TOP_K"):
+    if name in PAIRS:
+        return DOUBLE
+    if name in ("BOOL_AND", "BOOL_OR"):
+        if first not in (BOOLEAN, VOID):
+            raise Diagnostic("TYPE_MISMATCH", f"{name} needs a condition, found {first}")
+        return BOOLEAN
+    if name in ("COLLECT", "HISTOGRAM"):
+        if not first.is_orderable or first.name == "VOID":
+            raise Diagnostic("TYPE_MISMATCH", f"{name} needs values that can be ordered, found {first}")
+        counted = Type("STRUCT", (("value", first), ("count", BIGINT)))
+        return array(first if name == "COLLECT" else counted)
+    if name in ("ANY_VALUE", "MIN", "MAX", "ARG_MIN", "ARG_MAX", "TOP_K"):
         compared = types[-1]
         if not compared.is_orderable or compared.name == "VOID":
             raise Diagnostic("TYPE_MISMATCH", f"{name} needs values that can be ordered, found {compared}")

@@ -20,11 +20,15 @@ from tidegate.language import syntax
 from tidegate.language.aggregation import asks_arrival
 from tidegate.language.blocks import Ask, Block
 from tidegate.language.catalog import Catalog, StreamDefinition, ViewDefinition
+from tidegate.language.file_binding import with_files
+from tidegate.language.grouping_sets import groupings
 from tidegate.language.limits import counted, within_reach
 from tidegate.language.scopes import Relation, Scope
 from tidegate.language.selects import SelectBinder
 from tidegate.language.sync_binding import clock_plan, is_clock, modify_plan, raw_beneath, synchronized
 from tidegate.language.sync_syntax import ModifyOver
+from tidegate.language.window_function_binding import window_function_plan
+from tidegate.language.window_functions import WindowFunction
 from tidegate.language.windows import apply_window, ticks, unplaced
 from tidegate.scalars.expressions import ref, span_of
 from tidegate.scalars.typing import common_type, type_to_sqlglot
@@ -50,8 +54,9 @@ class BoundQuery:
 
 def bind(statement: exp.Expression, catalog: Catalog, text: str, ask: Ask | None = None) -> BoundQuery:
     """The plan of a query, or a Diagnostic that says where it is wrong."""
-    binder = Binder(catalog, text, ask, TimeDomain(by_arrival=_asks_first(statement, catalog)))
     try:
+        statement, catalog = with_files(statement, catalog)
+        binder = Binder(catalog, text, ask, TimeDomain(by_arrival=_asks_first(statement, catalog)))
         with within_reach(text):
             plan = binder.query(statement, None)
             output = binder.output(statement)
@@ -142,7 +147,12 @@ class Binder:
         if isinstance(ast, exp.SetOperation):
             return self._order(ast, self._set_operation(ast, outer), outer)
         if isinstance(ast, exp.Select):
-            return SelectBinder(self, outer).select(ast)
+            several = groupings(ast)
+            return (
+                SelectBinder(self, outer).select(ast)
+                if several is None
+                else self._grouped(ast, *several, outer)
+            )
         if isinstance(ast, ModifyOver):
             return modify_plan(ast, self.catalog)[0]
         if isinstance(ast, exp.Table):
@@ -226,6 +236,15 @@ class Binder:
         operation = op.Except if isinstance(ast, exp.Except) else op.Intersect
         return [operation(_united(plans), right, not ast.args.get("distinct"))]
 
+    def _grouped(
+        self, ast: exp.Select, block: exp.Select, sets: list[frozenset[int]], outer: Block | None
+    ) -> op.Node:
+        """One grouping after the other, united; what follows GROUP BY sees all of them."""
+        union = _united([SelectBinder(self, outer, present).select(block) for present in sets])
+        if ast.args.get("distinct") is not None:
+            union = op.Distinct(union)
+        return self._order(ast, union, outer)
+
     def _order(self, ast: exp.Expression, plan: op.Node, outer: Block | None) -> op.Node:
         """ORDER BY and LIMIT above a set operation: they see its result only."""
         if not _is_ordered(ast):
@@ -248,6 +267,10 @@ class Binder:
         self.time.items = counted(self.time.items + 1, ast)
         if isinstance(ast, (exp.Subquery, syntax.RelationToStream)):
             plan = self.query(_without(ast, "alias"), outer)
+        elif isinstance(ast, WindowFunction):
+            plan, name, readable = self._named(ast)
+            plan = window_function_plan(ast, plan, readable, self.time.domain)
+            alias, readable = alias or name, False
         elif isinstance(ast, exp.Table):
             plan, name, readable = self._named(ast)
             alias = alias or name

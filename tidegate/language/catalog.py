@@ -88,6 +88,8 @@ class StreamDefinition:
     stops: bool = False
     batch: str | None = None
     width: int = 1
+    unnamed: bool = False
+    """Whether it stands for a file in FROM: nobody has named it, and no list shows it."""
     entered: int = field(default_factory=lambda: time_ns() // 1_000, compare=False, repr=False)
 
     @property
@@ -226,5 +228,10 @@ class Catalog:
         return replace(self, sinks=ChainMap(own, cast(Any, self.sinks)), policy=policy)
 
     @property
+    def named(self) -> list[Definition]:
+        """The definitions that somebody made."""
+        return [d for d in self.definitions.values() if isinstance(d, ViewDefinition) or not d.unnamed]
+
+    @property
     def names(self) -> list[str]:
-        return [d.name for d in self.definitions.values()]
+        return [d.name for d in self.named]

@@ -17,27 +17,15 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 from tidegate.errors import Diagnostic, Kind, did_you_mean, position_at
 from tidegate.language import syntax
 from tidegate.language.arguments import FEWEST, MOST, TOO_MANY, all_there, at_most, distinct_first
-from tidegate.language.limits import LARGEST, LONGEST, check_length, checked
-from tidegate.language.sequences import (
-    FORMS,
-    WINDOW_CLAUSES,
-    Quantity,
-    SequenceWindow,
-    parse_sequence,
-    parse_start,
-    quantity_sql,
-    sequence_sql,
-)
+from tidegate.language.durations import parse_duration
+from tidegate.language.file_items import parse_described, parse_file
+from tidegate.language.generation import StreamGenerator
+from tidegate.language.limits import LARGEST, check_length, checked
+from tidegate.language.row_patterns import refuse_row_pattern, with_calls_of_window
+from tidegate.language.sequences import FORMS, parse_sequence, parse_start
 from tidegate.language.show_syntax import parse_show
-from tidegate.language.sync_syntax import (
-    ClockReference,
-    ModifyOver,
-    clock_sql,
-    modify_sql,
-    parse_clock,
-    parse_modify,
-    parse_sync,
-)
+from tidegate.language.sync_syntax import parse_clock, parse_modify, parse_sync
+from tidegate.language.window_functions import parse_window_function
 
 STATEMENTS = (
     "SELECT", "WITH", "CREATE", "REGISTER", "DROP", "INSERT", "EXPLAIN", "VERIFY", "SHOW", "DESCRIBE",
@@ -49,7 +37,9 @@ CLAUSES = (
 )  # fmt: skip
 
 
-_TWO_ARGUMENTS = ("QUANTILE", "ARG_MIN", "ARG_MAX", "MIN_BY", "MAX_BY")
+_TWO_ARGUMENTS = (
+    "QUANTILE", "ARG_MIN", "ARG_MAX", "MIN_BY", "MAX_BY", "CORR", "COVAR_POP", "COVAR_SAMP",
+)  # fmt: skip
 
 
 class _SyntaxError(ParseError):
@@ -261,25 +251,34 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
             return syntax.CreateView(kind=kind, this=name, query=self._parse_query(), replace=replace)
         if kind == "STREAM" and self._match_text_seq("OVER"):
             return syntax.CreateView(kind=kind, this=name, query=parse_modify(self), replace=replace)
-        if not self._match(TokenType.L_PAREN, advance=False):
-            help = "CREATE STREAM name(column TYPE, …) SOURCE … or CREATE STREAM name AS SELECT …"
-            self._stop(f"expected columns in parentheses{self._but_found()}", *self._here(), help)
-        columns = self._parse_wrapped_csv(self._parse_declared_column)
         words = {"STREAM": ("SOURCE",), "TABLE": ("FROM", "SOURCE"), "SOURCE": ("FROM", "SOURCE")}[kind]
+        columns = None
+        if self._match(TokenType.L_PAREN, advance=False):
+            columns = self._parse_wrapped_csv(self._parse_declared_column)
+        elif not any(self._match_text_seq(w, advance=False) for w in words):
+            help = "CREATE STREAM name(column TYPE, …) SOURCE … or CREATE STREAM name AS SELECT …"
+            self._stop(
+                f"expected columns in parentheses, or {words[0]}{self._but_found()}", *self._here(), help
+            )
         if not any(self._match_text_seq(w) for w in words):
             self._stop(f"expected {words[0]}{self._but_found()}", *self._here())
         source = self._parse_call("a source, as csv('file.csv')")
-        ordered_by = valid = batch = None
-        if self._match_text_seq("ORDERED", "BY"):
-            ordered_by = self._expect_name("the ordering column")
-            if self._match_text_seq("BATCH"):
-                batch = self._expect_name("the batch column")
-        elif self._match_text_seq("VALID"):
-            valid = self._parse_wrapped_csv(lambda: self._expect_name("a column"))
+        times = self._parse_times()
+        options = self._parse_options()
         return syntax.CreateBase(
-            kind=kind, this=name, columns=columns, source=source, ordered_by=ordered_by, valid=valid,
-            batch=batch, options=self._parse_options(), replace=replace,
-        )  # fmt: skip
+            kind=kind, this=name, columns=columns, source=source, options=options, replace=replace, **times
+        )
+
+    def _parse_times(self) -> dict[str, Any]:
+        """`ORDERED BY t [BATCH b]`, `VALID (from, to)`, or nothing."""
+        times: dict[str, Any] = {}
+        if self._match_text_seq("ORDERED", "BY"):
+            times["ordered_by"] = self._expect_name("the ordering column")
+            if self._match_text_seq("BATCH"):
+                times["batch"] = self._expect_name("the batch column")
+        elif self._match_text_seq("VALID"):
+            times["valid"] = self._parse_wrapped_csv(lambda: self._expect_name("a column"))
+        return times
 
     def _parse_declared_column(self) -> exp.ColumnDef:
         name = self._expect_name("a column")
@@ -336,7 +335,9 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         return syntax.InsertInto(sink=sink, options=options, this=name, query=self._parse_query())
 
     def _parse_describe_statement(self) -> exp.Expression:
-        return syntax.DescribeDefinition(this=self._expect_name("a stream, view or table"))
+        return syntax.DescribeDefinition(
+            this=parse_described(self) or self._expect_name("a stream, view or table")
+        )
 
     def _parse_set_statement(self) -> exp.Expression:
         name = self._expect_name("an option")
@@ -397,13 +398,16 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         return stream
 
     def _parse_table(self, *args: Any, joins: bool = False, **options: Any) -> exp.Expression | None:
-        return parse_clock(self, joins) or super()._parse_table(*args, joins=joins, **options)
+        own = parse_clock(self, joins) or parse_file(self, joins) or parse_window_function(self, joins)
+        return own or super()._parse_table(*args, joins=joins, **options)
 
     def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:
         """A window stands before or after the alias of the stream reference (PIPES writes both)."""
+        refuse_row_pattern(self)
         window, sync, alias = self._parse_window_clause(), parse_sync(self), None
         if not self._match_text_seq("AS", "OF", advance=False):
             alias = super()._parse_table_alias(alias_tokens=alias_tokens)
+            refuse_row_pattern(self)
         window, sync = window or self._parse_window_clause(), sync or parse_sync(self)
         if window is None and sync is None:
             return alias
@@ -458,64 +462,10 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         return window
 
     def _parse_duration(self, what: str) -> syntax.Duration:
-        at = self._here()
-        negative = self._match(TokenType.DASH)
-        number = self._parse_number()
-        if number is None or not isinstance(number, exp.Literal):
-            self._stop(f"expected {what}, a positive number{self._but_found()}", *at)
-        end = self._prev.end
-        unit = None
-        word = self._curr.text.upper() if self._curr else ""
-        if word not in WINDOW_CLAUSES and self._match_set({TokenType.VAR, TokenType.ROWS}):
-            unit, end = self._prev.text, self._prev.end
-        if negative or not number.this.isdigit() or not 0 < int(number.this) <= LONGEST:
-            bound = f" up to {LONGEST:,}" if len(number.this) > 15 else ""
-            self._stop(
-                f"{what} must be a positive whole number{bound}", at[0], number.meta.get("end", end) + 1,
-                condition="INVALID_WINDOW",
-            )  # fmt: skip
-        duration = syntax.Duration(this=int(number.this), unit=unit)
-        duration.meta.update(start=at[0], end=end)
-        return duration
+        return parse_duration(self, what)
 
     def _not_yet(self, what: str) -> None:
         self._stop(f"{what} are not available yet", *self._here(), condition="UNSUPPORTED")
-
-
-def _window_sql(self: Any, node: syntax.StreamWindow) -> str:
-    parts = []
-    if node.args.get("partition"):
-        parts.append(f"PARTITION BY {', '.join(self.sql(c) for c in node.args['partition'])}")
-    parts.append(f"{node.args['frame']} {self.sql(node, 'size') or 'UNBOUNDED'}")
-    words = {"slide": "SLIDE", "start": "STARTING AT", "granularity": "GRANULARITY"}
-    parts += [f"{word} {self.sql(node, k)}" for k, word in words.items() if node.args.get(k)]
-    return f"WINDOW({' '.join(parts)})"
-
-
-def _alias_sql(self: Any, node: syntax.StreamAlias) -> str:
-    columns = f"({', '.join(self.sql(c) for c in node.columns)})" if node.columns else ""
-    sync = f"SYNC BY {self.sql(node, 'sync')}" if node.args.get("sync") else ""
-    parts = (self.sql(node, "window"), sync, f"{self.sql(node, 'this')}{columns}")
-    return " ".join(p for p in parts if p)
-
-
-def _relation_to_stream_sql(self: Any, node: syntax.RelationToStream) -> str:
-    every = f" EVERY {self.sql(node, 'every')}" if node.args.get("every") else ""
-    return f"{node.args['kind']}({self.sql(node, 'this')}){every} {self.sql(node, 'alias')}".rstrip()
-
-
-class _Generator(Spark.Generator):  # type: ignore[misc,valid-type]
-    TRANSFORMS: ClassVar[dict[Any, Callable[..., str]]] = {
-        **Spark.Generator.TRANSFORMS,
-        syntax.Duration: lambda _, node: f"{node.this} {node.args.get('unit') or ''}".rstrip(),
-        syntax.StreamWindow: _window_sql,
-        SequenceWindow: sequence_sql,
-        Quantity: quantity_sql,
-        syntax.StreamAlias: _alias_sql,
-        syntax.RelationToStream: _relation_to_stream_sql,
-        ClockReference: clock_sql,
-        ModifyOver: modify_sql,
-    }
 
 
 class Tidegate(Spark):
@@ -523,7 +473,7 @@ class Tidegate(Spark):
 
     Tokenizer = _Tokenizer
     Parser = _Parser
-    Generator = _Generator
+    Generator = StreamGenerator
 
 
 def text_of(node: exp.Expression) -> str:
@@ -546,7 +496,7 @@ def parse(text: str) -> list[exp.Expression]:
     dialect = Tidegate()
     parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)
     try:
-        tokens = dialect.tokenize(text)
+        tokens = with_calls_of_window(dialect.tokenize(text))
         statements: list[Any] = parser.parse(tokens, text)
     except _SyntaxError as error:
         kind = Kind.UNSUPPORTED if error.condition == "UNSUPPORTED" else Kind.USER

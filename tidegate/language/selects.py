@@ -2,55 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.printing import aggregation_text, expression_text
-from tidegate.errors import Diagnostic, did_you_mean, unsupported
-from tidegate.language.aggregation import Call, is_aggregate, read_call, result_type
-from tidegate.language.blocks import Block, has_query
-from tidegate.language.catalog import ORDER
-from tidegate.language.dialect import text_of
-from tidegate.language.froms import FromBinder
+from tidegate.errors import Diagnostic, unsupported
+from tidegate.language.explode import explode, with_laterals
+from tidegate.language.grouping import GroupBinder, Output, order_terms
 from tidegate.language.limits import LARGEST
+from tidegate.language.over import with_overs
 from tidegate.language.ranking import Ranking, read_ranking, with_qualify
-from tidegate.language.scopes import OUTER, Relation, Scope, is_correlated, not_grouped
-from tidegate.scalars.expressions import conjuncts, index_of, ref, span_of
-from tidegate.types import BOOLEAN, VOID, Field
+from tidegate.language.scopes import Relation, Scope
+from tidegate.language.spark_windows import with_window_calls
+from tidegate.scalars.expressions import conjuncts, ref, span_of
+from tidegate.types import Field
 
 _REFUSED = {
-    "windows": "named windows", "laterals": "LATERAL VIEW", "connect": "CONNECT BY",
+    "windows": "named windows", "connect": "CONNECT BY",
     "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY", "sort": "SORT BY", "sample": "TABLESAMPLE",
     "pivots": "PIVOT", "match": "MATCH_RECOGNIZE", "into": "INTO", "locks": "FOR UPDATE",
 }  # fmt: skip
 
-Output = tuple[str, exp.Expression]
 
-
-class SelectBinder(FromBinder):
+class SelectBinder(GroupBinder):
     """Binds one SELECT."""
 
     def select(self, ast: exp.Select) -> op.Node:
-        ast = with_qualify(ast)
+        ast = with_laterals(with_window_calls(with_qualify(ast)))
         for argument, name in _REFUSED.items():
             if ast.args.get(argument):
                 part = ast.args[argument]
                 first = part[0] if isinstance(part, list) else part
                 raise unsupported(f"{name}: not available").at(span_of(first) or span_of(ast))
         where = ast.args.get("where")
-        self.from_where(ast, conjuncts(where.this) if where is not None else [])
+        conditions = conjuncts(where.this) if where is not None else []
+        laterals = ast.args.get("laterals") or []
+        self.from_where(ast, [] if laterals else conditions)
+        for lateral in laterals:
+            explode(self, lateral)
+        if laterals:
+            self.filter_by(conditions, "WHERE")
         items = self._items(ast)
+        if any(e.find(exp.Window) for _, e in items):
+            items = self._over(ast, items)
         having = ast.args.get("having")
         if self._is_aggregated(ast, items):
             items, order = self._group(ast, items)
             if having is not None:
                 self.filter_by(conjuncts(self._lift(having.this)), "HAVING")
         else:
-            order = _order_terms(ast)
+            order = order_terms(ast)
             if having is not None:
                 raise Diagnostic(
                     "AGGREGATE_NOT_ALLOWED", "HAVING needs an aggregate or GROUP BY", help="use WHERE"
@@ -76,298 +78,15 @@ class SelectBinder(FromBinder):
             return self.order_and_limit(ast, [(n, ref(i)) for i, (n, _) in enumerate(outputs)], order)
         return self.order_and_limit(ast, outputs, order, fields)
 
-    # GROUP BY --------------------------------------------------------------------------------------------------
-
-    def _is_aggregated(self, ast: exp.Select, items: list[Output]) -> bool:
-        if ast.args.get("group") is not None:
-            return True
-        having = ast.args.get("having")
-        parts = [e for _, e in items] + ([having.this] if having is not None else []) + _order_terms(ast)
-        ranking = read_ranking(ast)
-        parts += ranking.terms if ranking is not None else []
-        return any(self._aggregates_in(p) for p in parts)
-
-    def _aggregates_in(self, node: exp.Expression) -> bool:
-        """Whether an aggregate of this block (not of a nested query) stands in an expression."""
-        if isinstance(node, exp.Query):
-            return False
-        if is_aggregate(node, self.user_aggregates):
-            return True
-        return any(self._aggregates_in(child) for child in node.iter_expressions())
-
-    def _group(self, ast: exp.Select, items: list[Output]) -> tuple[list[Output], list[exp.Expression]]:
-        """The plan becomes an Aggregate; what stands above is rewritten to its columns."""
-        group = ast.args.get("group")
-        terms = list(group.expressions) if group is not None else []
-        if group is not None and any(group.args.get(k) for k in ("rollup", "cube", "grouping_sets", "all")):
-            raise unsupported("ROLLUP, CUBE, GROUPING SETS and GROUP BY ALL are not available").at(
-                span_of(group) or span_of(ast)
-            )
-        keys: list[exp.Expression] = []
-        for term in terms:
-            if isinstance(term, (exp.Rollup, exp.Cube, exp.GroupingSets)):
-                raise unsupported("ROLLUP, CUBE and GROUPING SETS are not available").at(span_of(term))
-            if any(isinstance(n, exp.Query) for n in term.walk()):
-                raise unsupported("a sub-query cannot stand in GROUP BY").at(span_of(term))
-            bound = self.bind(self._group_term(term, items))
-            self.type_of(bound)
-            if bound not in keys:
-                keys.append(bound)
-        self._keys = keys
-        self._calls: list[tuple[Call, tuple[exp.Expression, ...], exp.Expression | None, exp.Expression]] = []
-        lifted = [(name, self._lift(item)) for name, item in items]
-        order = [self._lift(t) if self._order_output(t, items) is None else t for t in _order_terms(ast)]
-        having = ast.args.get("having")
-        if having is not None:
-            self._lift(having.this)
-        ranking = read_ranking(ast)
-        for term in ranking.terms if ranking is not None else []:
-            self._lift(term)
-        self._aggregate()
-        return lifted, order
-
-    def _group_term(self, term: exp.Expression, items: list[Output]) -> exp.Expression:
-        if isinstance(term, exp.Literal) and not term.is_string:
-            position = int(term.this) if term.this.isdigit() else 0
-            if not 1 <= position <= len(items):
-                raise Diagnostic(
-                    "UNKNOWN_COLUMN", f"GROUP BY {term.this}: there are {len(items)} columns"
-                ).at(span_of(term))
-            return items[position - 1][1]
-        if isinstance(term, exp.Column) and not term.table:
-            try:
-                self.scope.resolve(term)
-            except Diagnostic:
-                named = [e for n, e in items if n.lower() == term.name.lower() and not self._aggregates_in(e)]
-                if named:
-                    return named[0]
-                raise
-        if self._aggregates_in(term):
-            raise Diagnostic("AGGREGATE_NOT_ALLOWED", "an aggregate cannot stand in GROUP BY").at(
-                span_of(term)
-            )
-        return term
-
-    def _lift(self, ast: exp.Expression) -> exp.Expression:
-        """An expression above the grouping: keys and aggregates become its columns, nested queries stay."""
-
-        def visit(node: exp.Expression) -> exp.Expression:
-            if isinstance(node, exp.Query):
-                return node
-            if node.meta.get("bound") and index_of(node) is not None:  # a column of *
-                if node not in self._keys:
-                    raise not_grouped(self._before_grouping().plan.schema[index_of(node) or 0].name, node)
-                return self._marked(self._keys.index(node), node)
-            if is_aggregate(node, self.user_aggregates):
-                return self._marked(len(self._keys) + self._call(node), node)
-            key = self._key(node)
-            return node if key is None else self._marked(key, node)
-
-        return _transform(ast.copy(), visit)
-
-    @staticmethod
-    def _marked(position: int, node: exp.Expression) -> exp.Expression:
-        column = ref(position, node)
-        column.meta["bound"] = True
-        return column
-
-    def _key(self, node: exp.Expression) -> int | None:
-        if has_query(node) or self._aggregates_in(node) or isinstance(node, (exp.Literal, exp.Star)):
-            return None
-        try:
-            bound = Block.bind(self._before_grouping(), node)
-        except Diagnostic:
-            return None
-        return self._keys.index(bound) if bound in self._keys else None
-
-    def _before_grouping(self) -> SelectBinder:
-        return getattr(self, "_ungrouped", self)
-
-    def _call(self, node: exp.Expression) -> int:
-        before = self._before_grouping()
-        call = read_call(node, self.user_aggregates)
-        for argument in [*call.arguments, *([call.where] if call.where is not None else [])]:
-            if before._aggregates_in(argument):
-                raise Diagnostic(
-                    "NESTED_AGGREGATE",
-                    "an aggregate cannot stand inside another",
-                    help="aggregate in a sub-query in FROM",
-                ).at(span_of(argument))
-            if has_query(argument):
-                raise unsupported("a sub-query cannot stand inside an aggregate").at(span_of(argument))
-        arguments = tuple(
-            Block.bind(before, a)
-            for argument in call.arguments
-            for a in (
-                [e for _, e in before._star(None, argument)] if isinstance(argument, exp.Star) else [argument]
-            )
-        )
-        if call.function in ("FIRST", "LAST"):
-            arguments = (*arguments, before._arrival(call.function, node))
-            call = replace(call, function="ARG_MIN" if call.function == "FIRST" else "ARG_MAX")
-        where = Block.bind(before, call.where) if call.where is not None else None
-        call = replace(call, arguments=(), where=None)
-        for position, (known, *parts, _) in enumerate(self._calls):
-            if known == call and parts == [arguments, where]:
-                return position
-        if hasattr(self, "_ungrouped"):
-            raise AssertionError("aggregates are collected before the grouping is built")
-        self._calls.append((call, arguments, where, node))
-        return len(self._calls) - 1
-
-    def _arrival(self, function: str, node: exp.Expression) -> exp.Expression:
-        """What orders the rows of the one stream of FROM: time, then arrival; where nothing arrives, then all columns."""
-        timed = [(r, r.time) for r in self.scope.relations if r.time is not None]
-        if len(timed) != 1:
-            raise Diagnostic(
-                "NO_TIMESTAMP",
-                f"{function} needs one stream whose TS says which row is first",
-                help="use ARG_MIN(value, time) or ARG_MAX(value, time)",
-            ).at(span_of(node))
-        (relation, time) = timed[0]
-        if time > 0 and self.plan.schema[time - 1] == ORDER:
-            return ref(time - 1)
-        own = range(relation.offset, relation.offset + len(relation.fields))
-        shown = [i for i in own if not self.plan.schema[i].hidden and self.plan.schema[i].type.is_orderable]
-        members = [
-            exp.PropertyEQ(this=exp.to_identifier(f"k{n}"), expression=ref(i))
-            for n, i in enumerate([time, *shown])
-        ]
-        return exp.Struct(expressions=members)
-
-    def _aggregate(self) -> None:
-        ungrouped = SelectBinder(self.binder, self.outer)
-        ungrouped.plan, ungrouped.scope = self.plan, self.scope
-        columns: list[exp.Expression] = []
-        fields: list[Field] = []
-
-        def place(expression: exp.Expression, name: str) -> int:
-            if expression not in columns:
-                typed = self.type_of(expression)
-                columns.append(expression)
-                fields.append(Field(name, typed.type, typed.nullable))
-            return columns.index(expression)
-
-        def name_of(expression: exp.Expression) -> str:
-            index = index_of(expression)
-            if index is not None and index < OUTER:
-                return self.plan.schema[index].name
-            if is_correlated(expression):
-                return expression.sql(dialect="spark")
-            return expression_text(expression, self.plan.schema).replace("`", "")
-
-        keys = [place(k, name_of(k)) for k in self._keys]
-        aggregations = []
-        for call, arguments, where, node in self._calls:
-            places = tuple(place(a, name_of(a)) for a in arguments)
-            types = tuple(self.type_of(a) for a in arguments)
-            if where is not None and self.type_of(where).type not in (BOOLEAN, VOID):
-                raise Diagnostic("TYPE_MISMATCH", "FILTER needs a condition").at(span_of(where))
-            condition = place(where, "filter") if where is not None else None
-            try:
-                type_ = result_type(call, tuple(t.type for t in types), self.user_aggregates)
-            except Diagnostic as diagnostic:
-                raise diagnostic.at(span_of(node)) from None
-            empty = any(t.nullable for t in types) or condition is not None
-            nullable = call.function != "COUNT" and (
-                empty or call.function.endswith("_SAMP") or call.function in self.user_aggregates
-            )
-            aggregation = op.Aggregation(
-                call.function,
-                places,
-                type_,
-                "",
-                call.distinct,
-                condition,
-                call.parameter,
-                nullable,
-                span_of(node),
-            )
-            # named by what it computes, not by the aliases in the text: equal groupings stay equal and are shared
-            named = replace(aggregation, name=aggregation_text(aggregation, tuple(fields)))
-            aggregations.append(named)
-        self._project([("", c) for c in columns], fields)
-        self.plan = op.Aggregate(self.plan, tuple(keys), tuple(aggregations))
-        self._ungrouped = ungrouped
-        self.scope = self._grouped_scope(ungrouped)
-
-    def _grouped_scope(self, ungrouped: SelectBinder) -> Scope:
-        """After grouping only plain grouping columns have names; expressions are matched by their form."""
-        relations = []
-        for position, key in enumerate(self._keys):
-            index = index_of(key)
-            for relation in ungrouped.scope.relations:
-                end = relation.offset + len(relation.fields)
-                if index is not None and relation.offset <= index < end:
-                    time = position if index == relation.time else None
-                    column = (relation.fields[index - relation.offset],)
-                    relations.append(Relation(relation.alias, column, position, time))
-        return Scope(relations, ungrouped.scope.outer, grouped=True)
-
-    # SELECT ----------------------------------------------------------------------------------------------------
-
-    def _items(self, ast: exp.Select) -> list[Output]:
-        """The SELECT list, stars expanded."""
-        items: list[Output] = []
-        for item in ast.expressions:
-            if isinstance(item, exp.Star):
-                items += self._star(None, item)
-            elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
-                items += self._star(item.table, item.this, item)
-            elif isinstance(item, exp.Alias):
-                items.append((item.alias, item.this))
-            elif isinstance(item, exp.Aliases):
-                raise unsupported("one expression gives one column").at(span_of(item))
-            else:
-                bare = item.unnest()  # DISTINCT(a) is DISTINCT a
-                items.append((bare.name if isinstance(bare, exp.Column) else text_of(item), item))
-        return items
-
-    def _star(
-        self, table: str | None, star: exp.Expression, whole: exp.Expression | None = None
-    ) -> list[Output]:
-        relations = [
-            r for r in self.scope.relations if table is None or (r.alias or "").lower() == table.lower()
-        ]
-        if not relations:
-            message = f"there is no '{table}' in FROM" if table else "* needs a FROM"
-            aliases = [r.alias for r in self.scope.relations if r.alias]
-            help = did_you_mean(table, aliases, "aliases") if table else None
-            raise Diagnostic("UNKNOWN_ALIAS", message, help=help).at(span_of(whole or star))
-        names = [f.name for r in relations for f in r.fields if not f.hidden]
-        left_out = set()
-        for column in star.args.get("except_") or []:
-            if column.name.lower() not in [n.lower() for n in names]:
-                raise Diagnostic(
-                    "UNKNOWN_COLUMN",
-                    f"there is no column '{column.name}'",
-                    help=did_you_mean(column.name, names, "columns"),
-                ).at(span_of(column))
-            left_out.add(column.name.lower())
-        if star.args.get("replace") or star.args.get("rename"):
-            raise unsupported("* REPLACE and * RENAME are not available").at(span_of(star))
-        items: list[Output] = []
-        for name, shared in self.scope.shared.items() if table is None else ():
-            expression = shared.copy()
-            for column in expression.find_all(exp.Column):
-                column.meta["bound"] = True
-            items.append((next((n for n in names if n.lower() == name), name), expression))
-        for relation in relations:
-            for i, f in enumerate(relation.fields):
-                if (
-                    f.hidden
-                    or f.name.lower() in left_out
-                    or (table is None and f.name.lower() in relation.merged)
-                ):
-                    continue
-                items.append((f.name, self._marked(relation.offset + i, star)))
-        return items
-
-    def _project(self, outputs: Sequence[Output], fields: Sequence[Field]) -> None:
-        unchanged = [index_of(e) for _, e in outputs] == [*range(len(self.plan.schema))]
-        if unchanged and tuple(fields) == self.plan.schema:
-            return
-        self.plan = op.Project(self.plan, tuple(e for _, e in outputs), tuple(fields))
+    def _over(self, ast: exp.Select, items: list[Output]) -> list[Output]:
+        if ast.args.get("group") is not None or ast.args.get("having") is not None:
+            window = next(w for _, e in items for w in e.find_all(exp.Window))
+            raise unsupported(
+                "OVER cannot stand beside GROUP BY",
+                help="group in a sub-query in FROM, and say OVER above it",
+            ).at(span_of(window))
+        rows = self.plan
+        return [(name, with_overs(self, ast, item, rows)) for name, item in items]
 
     # QUALIFY, ORDER BY … LIMIT ------------------------------------------------------------------------------------------
 
@@ -454,24 +173,6 @@ class SelectBinder(FromBinder):
             self.plan = op.Project(self.plan, tuple(ref(i) for i in range(width)), tuple(fields))
         return self.plan
 
-    def _order_output(self, term: exp.Expression, outputs: list[Output]) -> int | None:
-        """ORDER BY 2, or ORDER BY an output's name."""
-        if isinstance(term, exp.Literal) and not term.is_string and term.this.isdigit():
-            if not 1 <= int(term.this) <= len(outputs):
-                raise Diagnostic(
-                    "UNKNOWN_COLUMN", f"ORDER BY {term.this}: there are {len(outputs)} columns"
-                ).at(span_of(term))
-            return int(term.this) - 1
-        if isinstance(term, exp.Column) and not term.table and not term.meta.get("bound"):
-            places = [i for i, (n, _) in enumerate(outputs) if n.lower() == term.name.lower()]
-            return places[0] if len(places) == 1 else None
-        return None
-
-
-def _order_terms(ast: exp.Expression) -> list[exp.Expression]:
-    order = ast.args.get("order")
-    return [o.this for o in order.expressions] if order is not None else []
-
 
 def _constant(ast: exp.Expression, argument: str) -> int | None:
     node: Any = ast.args.get(argument)
@@ -487,16 +188,3 @@ def _constant(ast: exp.Expression, argument: str) -> int | None:
     if len(value.this) > 10 or int(value.this) >= LARGEST:
         raise Diagnostic("INVALID_LIMIT", f"{argument.upper()} is below {LARGEST:,}").at(span_of(value))
     return int(value.this)
-
-
-def _transform(node: exp.Expression, visit: Callable[[exp.Expression], exp.Expression]) -> exp.Expression:
-    """Replace parts from the top; nested queries and what is replaced are not entered."""
-    new = visit(node)
-    if new is not node or isinstance(node, exp.Query):
-        return new
-    for key, value in list(node.args.items()):
-        if isinstance(value, exp.Expression):
-            node.set(key, _transform(value, visit))
-        elif isinstance(value, list):
-            node.set(key, [_transform(v, visit) if isinstance(v, exp.Expression) else v for v in value])
-    return node

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from tidegate import time
 from tidegate.errors import Diagnostic, did_you_mean
+from tidegate.types import Schema
 
 Kind = Literal["text", "boolean", "integer", "number", "duration", "character", "choice"]
 """What values an option has: an `integer` is not negative, a `character` may be empty, which turns it off."""
@@ -186,6 +187,14 @@ class Connector(Protocol):
 
     @property
     def signature(self) -> Signature: ...
+
+
+@runtime_checkable
+class SelfDescribing(Protocol):
+    """A source that knows the columns of its rows before it is read."""
+
+    def columns(self, definition: Any) -> Schema:
+        """The columns, of a definition that has none yet."""
 
 
 def _plain(name: str) -> str:

@@ -44,11 +44,11 @@ class Statement(exp.Expression):
 class CreateBase(Statement):
     """`CREATE STREAM | TABLE`, `REGISTER SOURCE`: a leaf of plans.
 
-    `kind` is STREAM, TABLE or SOURCE; `columns` are sqlglot ColumnDefs; `source` a function call.
+    `kind` is STREAM, TABLE or SOURCE; `columns` are sqlglot ColumnDefs, or None: as the source has them; `source` is a call.
     """
 
     arg_types: ClassVar[dict[str, bool]] = {
-        "kind": True, "this": True, "columns": True, "source": True, "ordered_by": False, "valid": False,
+        "kind": True, "this": True, "columns": False, "source": True, "ordered_by": False, "valid": False,
         "batch": False, "options": False, "replace": False,
     }  # fmt: skip
 

@@ -63,6 +63,8 @@ class Birth:
 
     epoch: int = 0
     by_wave: bool = False
+    whole: bool = False
+    """What came before is read again in the first epoch, so that nothing is missing: for queries that asked for it, and no others."""
 
 
 Shared = Mapping[Identity, Birth]

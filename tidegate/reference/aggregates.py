@@ -12,7 +12,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
-from tidegate.algebra.operators import Aggregation
+from tidegate.algebra.operators import AGGREGATES, Aggregation
 from tidegate.errors import Diagnostic
 from tidegate.scalars.functions import AggregateFunction
 from tidegate.types import NAN, Row, Type, Value
@@ -54,7 +54,7 @@ def aggregate(
         if aggregation.where is None or row[aggregation.where] is True:
             values[tuple(row[i] for i in aggregation.arguments)] += n
     name = aggregation.function
-    if name not in _BUILT_IN:
+    if name not in AGGREGATES:
         if aggregation.distinct:
             values = Counter(dict.fromkeys(values, 1))
         return _user_defined((user or {})[name.lower()], values, aggregation)
@@ -64,6 +64,8 @@ def aggregate(
         values = Counter(dict.fromkeys(values, 1))
     if name == "COUNT":
         return values.total()
+    if name in ("COLLECT", "HISTOGRAM"):
+        return _listed(values, aggregation)
     return _BUILT_IN[name](values, aggregation) if values else None
 
 
@@ -171,6 +173,37 @@ def _top_k(values: Counter[Row], aggregation: Aggregation) -> Value:
     return tuple(ordered[: int(aggregation.parameter)])
 
 
+def _listed(values: Counter[Row], aggregation: Aggregation) -> Value:
+    """COLLECT: every value as often as it is there, in order. HISTOGRAM: each value with how often it is there."""
+    if aggregation.function == "HISTOGRAM":
+        return tuple(sorted(((v[0], n) for v, n in values.items()), key=row_key))
+    ordered = sorted((v[0] for v in values.elements()), key=order_key, reverse=aggregation.parameter == -1)
+    return tuple(ordered)
+
+
+def _comoment(values: Counter[Row], aggregation: Aggregation) -> Value:
+    """The covariance of pairs, or their correlation: NULL where one of the two does not vary."""
+    count, sample = values.total(), aggregation.function == "COVAR_SAMP"
+    if count < 2 and aggregation.function != "COVAR_POP":
+        return None
+    if any(not math.isfinite(part) for pair in values for part in pair):
+        return NAN
+    x_mean, y_mean = (_exact_sum([(v[i], n) for v, n in values.items()]) / count for i in (0, 1))
+    pairs = [(Fraction(x) - x_mean, Fraction(y) - y_mean, n) for (x, y), n in values.items()]
+    both = sum((x * y * n for x, y, n in pairs), Fraction(0))
+    if aggregation.function != "CORR":
+        return _to_float(both / (count - 1 if sample else count))
+    squares = sum((x * x * n for x, _, n in pairs), Fraction(0)) * sum(
+        (y * y * n for _, y, n in pairs), Fraction(0)
+    )
+    if not squares:
+        return None
+    ratio = both * both / squares
+    wide = Context(prec=60)
+    root = float(wide.sqrt(wide.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))))
+    return -root if both < 0 else root
+
+
 def _argument(values: Counter[Row], aggregation: Aggregation) -> Value:
     by = [v[1] for v in values]
     choose = min if aggregation.function == "ARG_MIN" else max
@@ -194,4 +227,7 @@ _BUILT_IN = {
     "TOP_K": _top_k,
     "ARG_MIN": _argument,
     "ARG_MAX": _argument,
+    "COVAR_POP": _comoment,
+    "COVAR_SAMP": _comoment,
+    "CORR": _comoment,
 }

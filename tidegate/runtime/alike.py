@@ -1,7 +1,8 @@
 """Queries that are equal up to constants: when they are many, one plan runs for all, and each is a condition on its answer.
 
 Nothing is computed for such a query: what is written is the answer of the general plan, and whoever reads the query's answer filters it. So one more of them costs an
-entry in the manifest. Few of them run by themselves: the general plan has the rows of all constants there could be.
+entry in the manifest. Few of them run by themselves: the general plan has the rows of all constants there could be. Those that have not run yet when others
+become many are run as one with them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tidegate.optimizer.lifting import Lifted, lifted
 from tidegate.physical.identity import Identity, plan_identity
 from tidegate.types import Schema
 
-MANY = 64
+MANY = 8
 """So many queries that are alike are run as one."""
 
 
@@ -54,6 +55,15 @@ class Alike:
             kind = self._kinds[name] = plan_identity(found.general)
             self._count[kind] += 1
             self._as_one[kind] += as_one is not None
+
+    def is_settled(self, name: str) -> bool:
+        """Whether a query is not the first of its kind to run as one with others."""
+        return self._as_one[self._kinds[name]] > 1
+
+    def same_kind(self, name: str) -> list[str]:
+        """The other queries that are alike."""
+        kind = self._kinds.get(name)
+        return [n for n, k in self._kinds.items() if k == kind and n != name] if kind is not None else []
 
     def remove(self, name: str, as_one: Lifted | None) -> bool:
         """Forget a query; whether what ran for it still runs for others that are alike."""

@@ -104,6 +104,8 @@ class Manifest:
     """What Spark had noted of the stream when the last of its batches began."""
     taken: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The files of inboxes that the epoch has read, by stream: see `runtime.inboxes`."""
+    taken_at: tuple[int, int] = (MIN, 0)
+    """How far time had passed when it took them, and what the clock said (microseconds)."""
 
     @property
     def finished(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
 
 from tidegate.algebra.operators import Node
 from tidegate.connectors.memory import arrow_rows, stamped_rows
@@ -19,8 +20,8 @@ from tidegate.connectors.registry import SOURCES
 from tidegate.connectors.sinks import Sink
 from tidegate.connectors.sources import RawStream, read_live
 from tidegate.errors import Diagnostic, foreign
+from tidegate.language.base_definitions import check_call
 from tidegate.language.catalog import StreamDefinition
-from tidegate.language.statements import check_call
 from tidegate.redaction import masked
 from tidegate.runtime.beginnings import not_kept
 from tidegate.runtime.drives import DirectDrive, Drive, StructuredDrive, live_session
@@ -35,6 +36,7 @@ from tidegate.runtime.queries import Joining, Query
 from tidegate.runtime.query_table import State
 from tidegate.runtime.refusals import report
 from tidegate.runtime.results import Result
+from tidegate.spark.context import part_done
 from tidegate.storage import name_in_path
 
 LOG = logging.getLogger("tidegate")
@@ -250,13 +252,16 @@ class LiveRun:
         return self.graph.result(name)
 
     def status(self) -> dict[str, Any]:
-        """The graph's figures, and whether it runs."""
+        """The graph's figures, and whether it runs; of queries that catch up, which part they have."""
+        found = self.graph.status()
+        part = part_done(self._spark) if found["catching_up"] else 0.0
         return {
-            **self.graph.status(),
+            **found,
+            "catching_up": dict.fromkeys(found["catching_up"], part),
             "files": {name: gate.status() for name, gate in self._gates.items()},
             "running": self.is_active,
             "waiting_for": self.graph.missing() if self._waiting is not None else [],
-            "failure": None if (found := self.trouble) is None else masked(str(found)),
+            "failure": None if (failure := self.trouble) is None else masked(str(failure)),
         }
 
     def push(self, name: str, rows: Any) -> None:
@@ -314,13 +319,11 @@ class LiveRun:
             return None
         return Inbox(self.graph.storage, definition, source, gate)
 
-    def _past(self, name: str) -> RawStream:
+    def _past(self, name: str) -> DataFrame | None:
         """The rows of a stream that have counted, read again."""
-        definition = self.graph.definitions[name]
-        inbox = self._inbox(definition) if self.graph.ledger.latest.batch < 0 else None
-        if inbox is None or inbox.gate is None or definition.stamped:
-            return not_kept(name)
-        return inbox.past(self._spark)
+        latest = self.graph.ledger.latest
+        inbox = self._inbox(self.graph.definitions[name]) if latest.batch < 0 else None
+        return not_kept(name) if inbox is None else inbox.past(self._spark, latest)
 
     def ready(self) -> None:
         """Before an epoch: whether what Spark alone follows may still be read (links may have come), and which files are gone."""
@@ -369,8 +372,8 @@ class LiveRun:
 
     def _structured(self) -> list[RawStream]:
         """The streams as Spark follows them."""
-        for name, inbox in self._inboxes().items():
-            inbox.discard(self.graph.ledger.latest.taken.get(name, ()))
+        for inbox in self._inboxes().values():
+            inbox.discard(self.graph.ledger.latest)
             inbox.give_back()
         return [self._source(self.graph.definitions[n]) for n in self._reading]
 

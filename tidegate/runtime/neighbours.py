@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate.algebra.operators import Node
@@ -61,6 +61,25 @@ class Neighbours:
         company = Company(self.together, running, moment.kept)
         alike = self._alike.general(plan)
         return joined(name, plan, functions, moment.before, company, others, moment.width, self._views, alike)
+
+    def folded(
+        self, query: Query, others: Mapping[str, Query], functions: Mapping[str, Any], moment: Moment
+    ) -> list[Query]:
+        """Those that are alike with a query that runs as one with all that follow, and that have not run yet: as one, too."""
+        if query.as_one is None or self._alike.is_settled(query.name):
+            return []
+        found = []
+        for name in self._alike.same_kind(query.name):
+            other = others[name]
+            if other.as_one is None and not other.history and name not in moment.before.queries:
+                self.remove(other, [q for n, q in others.items() if n != name])
+                answer, known = self.answer(name, other.plan, functions, moment)
+                known = replace(known, owner=other.known.owner)
+                found.append(
+                    replace(other, physical=answer.physical, known=known, views=(), as_one=answer.as_one)
+                )
+                self.add(found[-1])
+        return found
 
     def told(self, answer: Answer, plan: Node) -> list[str]:
         """For EXPLAIN: who answers, or why nobody does."""

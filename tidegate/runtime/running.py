@@ -6,6 +6,7 @@ Queries of one kind of time run in one graph. The first of them decides how ofte
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.advice import warn
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.graph_drawing import drawn, running_graph
+from tidegate.runtime.jobs import Progress
 from tidegate.runtime.ledger import end_query, latest_manifest
 from tidegate.runtime.live import LiveRun
 from tidegate.runtime.places import Epochs
@@ -355,7 +357,7 @@ class LiveQuery(Readable):
         it reads by itself it sees the rows from then on: windows must fill before nothing is missing, and what has no bounded validity
         (ROWS, UNBOUNDED, KEY) never stops to depend on what came before.
         """
-        complete = self.query.known.complete
+        complete = self.run.graph.now(self.query).known.complete
         return complete if complete in (None, MIN) else -(-complete // self.result.width)
 
     @property
@@ -393,6 +395,23 @@ class LiveQuery(Readable):
             return self.run.wait(seconds)
         except Diagnostic as diagnostic:
             raise self.running.failure(self.run, diagnostic) or diagnostic from None
+
+    def catch_up(self, progress: Progress | None = None, seconds: float | None = None) -> bool:
+        """Wait, at most some seconds, until a query that was started with its history has been told it; whether it has.
+        `progress` is called with the part that is done, as `run` does."""
+        graph, end = self.run.graph, None if seconds is None else time.monotonic() + seconds
+        while self.name in graph.figures.catching_up and self.is_in_graph:
+            if (failure := self.running.failure(self.run)) is not None:
+                raise failure
+            if progress is not None:
+                progress(self.run.status()["catching_up"].get(self.name, 1.0))
+            if end is not None and time.monotonic() >= end:
+                return False
+            with graph.committed:
+                graph.committed.wait(0.2)
+        if progress is not None:
+            progress(1.0)
+        return True
 
     def finish(self) -> None:
         """Take in what the sources hold now and make every answer final: for sources that have an end."""

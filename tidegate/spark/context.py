@@ -247,3 +247,14 @@ def _driver_memory() -> str:
     """A quarter of the machine, from 1 to 8 GB: the kernels' memory is outside the JVM and needs room, too."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return f"{max(1024, min(8192, total // (4 << 20)))}m"
+
+
+def part_done(spark: SparkSession) -> float:
+    """Which part of the tasks of the stages that run is done; 0: none, or nobody knows."""
+    try:
+        tracker = spark.sparkContext.statusTracker()
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    except Exception:  # a session at a distance has no context
+        return 0.0
+    every = sum(s.numTasks for s in stages if s is not None)
+    return sum(s.numCompletedTasks for s in stages if s is not None) / every if every else 0.0

@@ -88,7 +88,8 @@ def _cells(line: Any, query: LiveQuery) -> Iterator[str]:
     sources = query.result.manifest().sources
     refused = sum(sum(sources[n].refused.values()) for n in query.query.sources if n in sources)
     yield line.name
-    yield line.state
+    late = query.status()["catching_up"].get(query.name)
+    yield line.state if late is None else f"catching up: {late:.0%}"
     yield query.result.reached
     yield "" if line.rate is None else f"{line.rate:,.0f}"
     yield "" if line.delay is None else f"{line.delay:.2f} s"
