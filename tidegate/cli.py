@@ -277,7 +277,15 @@ def _each_query(script: Path, master: str | None, rules: Policy, do: Callable[[A
     asked = 0
     for statement in parse(text):
         while isinstance(
-            statement, (syntax.Explain, syntax.Verify, syntax.StartQuery, syntax.InsertInto, syntax.AsOf)
+            statement,
+            (
+                syntax.Explain,
+                syntax.Preview,
+                syntax.Verify,
+                syntax.StartQuery,
+                syntax.InsertInto,
+                syntax.AsOf,
+            ),
         ):
             statement = statement.args["query"]
         if isinstance(statement, syntax.StopQuery):

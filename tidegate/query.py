@@ -29,6 +29,7 @@ from tidegate.physical.identity import identity_of, plan_identity
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.explaining import explained
 from tidegate.runtime.places import Epochs
+from tidegate.runtime.previews import SIZES, heads_of
 from tidegate.runtime.results import Result
 from tidegate.runtime.running import Asked, LiveQuery, Running
 from tidegate.runtime.settings import check_said
@@ -130,6 +131,28 @@ class Query:
                 boundaries,
             )
         return replace(result, key=self.key)
+
+    def preview(self, rows: int) -> DataFrame:
+        """The first rows of the answer over recorded data, with their validity, from no more of the sources than they need."""
+        if self.is_live:
+            raise Diagnostic(
+                "SOURCE_LIVE",
+                "PREVIEW looks at recorded streams",
+                help="start the query, and ask AS OF an instant",
+            )
+        with self._located():
+            self.foresee(live=False)
+            for size in SIZES:
+                heads = heads_of(self.session.spark, self.definitions, self.data, size)
+                if heads.whole:
+                    break
+                answers = self.session.engine.run_all(
+                    {self.name: self.plan}, self.definitions, self.functions, self.data, heads=heads
+                )
+                first = answers[self.name].intervals().orderBy("valid_from", "valid_to").limit(rows)
+                if first.count() >= rows:
+                    return first
+        return self.run().intervals().orderBy("valid_from", "valid_to").limit(rows)
 
     @property
     def key(self) -> tuple[int, ...] | None:

@@ -40,7 +40,7 @@ from tidegate.runtime.engine import Engine, check_place
 from tidegate.runtime.results import Result
 from tidegate.runtime.running import Asked, LiveQuery, Running
 from tidegate.runtime.settings import Settings
-from tidegate.runtime.snapshots import instant_of, running_in, tables_in, without_order
+from tidegate.runtime.snapshots import instant_of, running_in, tables_in, with_order, without_order
 from tidegate.scalars.coercion import type_named
 from tidegate.scalars.combining import check_combine
 from tidegate.scalars.expressions import span_of
@@ -220,6 +220,11 @@ class Session(OwnConnectors, Settings):
                 return self.describe(statement.this.name) if inferred else None
             case syntax.Explain():
                 return self.bound_query(statement.args["query"], text).explain()
+            case syntax.Preview():
+                rows = statement.args.get("rows")
+                return self.bound_query(statement.args["query"], text).preview(
+                    10 if rows is None else int(rows.this)
+                )
             case syntax.Verify():
                 count = statement.args.get("instants")
                 instants = "all" if count is None else int(count.this)
@@ -389,11 +394,14 @@ class Session(OwnConnectors, Settings):
         with told_at(span_of(place), text):
             if read:
                 instant = instant_of(place, next(q.result.time_type for q in read.values()), text)
+                asked, order = with_order(asked, order)
                 return order.applied(self._over_snapshots(asked, read, instant, number, text))
             query = self.bound_query(asked, text)
             instant = instant_of(place, query.bound.domain, text)
-            kept = self.running.same(query.bound.plan, instant)
-            return order.applied((kept or query.run(progress)).at(instant, number))
+            if (kept := self.running.same(query.bound.plan, instant)) is not None:
+                return order.applied(kept.at(instant, number))
+            asked, order = with_order(asked, order)
+            return order.applied(self.bound_query(asked, text).run(progress).at(instant, number))
 
     def _over_snapshots(
         self,

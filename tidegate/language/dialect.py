@@ -28,7 +28,7 @@ from tidegate.language.sync_syntax import parse_clock, parse_modify, parse_sync
 from tidegate.language.window_functions import parse_window_function
 
 STATEMENTS = (
-    "SELECT", "WITH", "CREATE", "REGISTER", "DROP", "INSERT", "EXPLAIN", "VERIFY", "SHOW", "DESCRIBE",
+    "SELECT", "WITH", "CREATE", "REGISTER", "DROP", "INSERT", "EXPLAIN", "PREVIEW", "VERIFY", "SHOW", "DESCRIBE",
     "ISTREAM", "DSTREAM", "RSTREAM", "SET", "START", "STOP",
 )  # fmt: skip
 CHANGES = ("UPDATE", "DELETE", "MERGE", "ALTER", "TRUNCATE")
@@ -181,6 +181,8 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
             return syntax.StopQuery(this=self._expect_name("the name of a query"))
         if self._match_text_seq("EXPLAIN"):
             return syntax.Explain(query=self._parse_query())
+        if self._match_text_seq("PREVIEW"):
+            return syntax.Preview(rows=self._parse_whole("how many rows"), query=self._parse_query())
         if self._match_text_seq("VERIFY"):
             instants = self._parse_whole("how many instants")
             if instants is not None:

@@ -87,6 +87,12 @@ class Explain(Statement):
     arg_types: ClassVar[dict[str, bool]] = {"query": True}
 
 
+class Preview(Statement):
+    """`PREVIEW [n] query`: the first n rows of an answer, from as little as they need."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"query": True, "rows": False}
+
+
 class Verify(Statement):
     arg_types: ClassVar[dict[str, bool]] = {"query": True, "instants": False}
 

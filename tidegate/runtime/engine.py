@@ -26,6 +26,7 @@ from tidegate.runtime.jobs import Progress, physical, planned, source_names
 from tidegate.runtime.ledger import Ledger
 from tidegate.runtime.live import LiveRun
 from tidegate.runtime.places import Epochs
+from tidegate.runtime.previews import Heads
 from tidegate.runtime.queries import Joining
 from tidegate.runtime.recorded import Recording
 from tidegate.runtime.results import Result
@@ -83,8 +84,9 @@ class Engine:
         progress: Progress | None = None,
         boundaries: Sequence[int] | None = None,
         partitions: int | None = None,
+        heads: Heads | None = None,
     ) -> dict[str, Result]:
-        """The answers to several queries at once: sources are read once, equal sub-plans are computed once."""
+        """The answers to several queries at once: sources are read once, equal sub-plans are computed once. With `heads`, of those rows only."""
         plans = {n: self.prepared(p, functions or {}) for n, p in plans.items()}
         plan = planned(plans, functions or {})
         graph = physical(plan, functions or {})
@@ -92,7 +94,7 @@ class Engine:
         label = next(iter(plans)) if len(plans) == 1 else "all"
         run = self.storage.below(f"runs/{name_in_path(label)}-{uuid.uuid4().hex[:8]}")
         ledger = Ledger(run)
-        recording = Recording(self.spark, graph, used, data or {}, partitions or self.partitions)
+        recording = Recording(self.spark, graph, used, data or {}, partitions or self.partitions, heads)
         recording.run(ledger, boundaries, progress)
         return {
             name: Result(
