@@ -41,7 +41,7 @@ from tidegate.runtime.first_rows import FirstRows, Past, catching_up
 from tidegate.runtime.gathering import Gathering
 from tidegate.runtime.inboxes import Taken
 from tidegate.runtime.jobs import Job, Physical, physical, source_names
-from tidegate.runtime.ledger import Ledger, Manifest, SourceProgress, after
+from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest, SourceProgress, after
 from tidegate.runtime.merging import FILES, merged
 from tidegate.runtime.neighbours import Moment, Neighbours
 from tidegate.runtime.places import Epochs, Place, Places
