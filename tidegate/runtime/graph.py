@@ -31,7 +31,7 @@ from tidegate.physical.plan import Plan, disputed, united
 from tidegate.physical.printing import describe
 from tidegate.physical.spark_columns import outsource
 from tidegate.runtime.alike import selection
-from tidegate.runtime.answering import begun, written
+from tidegate.runtime.answering import Answer, begun, written
 from tidegate.runtime.batches import Batch, combine
 from tidegate.runtime.beginnings import apart, complete_line, not_kept, not_read, shared_with
 from tidegate.runtime.checkpoint import Checkpoint
@@ -41,7 +41,7 @@ from tidegate.runtime.first_rows import FirstRows, Past, catching_up
 from tidegate.runtime.gathering import Gathering
 from tidegate.runtime.inboxes import Taken
 from tidegate.runtime.jobs import Job, Physical, physical, source_names
-from tidegate.runtime.ledger import Ledger, Manifest, SourceProgress, after
+from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest, SourceProgress, after
 from tidegate.runtime.merging import FILES, merged
 from tidegate.runtime.neighbours import Moment, Neighbours
 from tidegate.runtime.places import Epochs, Place, Places
@@ -166,18 +166,7 @@ class LiveGraph:
                         help=did_you_mean(source, list(definitions), "streams"),
                     )
             plan = outsource(plan, functions, ask_spark(lambda: self.spark))
-            known, history = self.ledger.latest.queries.get(name), False
-            if known is None:
-                answer, known = self._neighbours.answer(name, plan, functions, self._moment())
-                history = joining.history and known.complete != MIN
-                if history:
-                    self._check_past(plan, definitions)
-                    answer, known = apart(
-                        name, plan, functions, self.ledger.latest, self._neighbours.together
-                    )
-            else:
-                self._neighbours.change()
-                answer = begun(name, plan, functions, known, self.ledger.latest.views)
+            answer, known, history = self._answered(name, plan, definitions, functions, joining.history)
             mine = answer.physical
             if mine.answers[name] != known.answer:
                 raise Diagnostic(
@@ -203,6 +192,25 @@ class LiveGraph:
             self.definitions, self.functions = definitions, functions
             self._register(query, joining)
             return query
+
+    def _answered(
+        self,
+        name: str,
+        plan: Node,
+        definitions: Mapping[str, StreamDefinition],
+        functions: Mapping[str, Any],
+        history: bool,
+    ) -> tuple[Answer, KnownQuery, bool]:
+        """How a query is answered, what is remembered of it, and whether it begins by reading what came before."""
+        latest = self.ledger.latest
+        if (known := latest.queries.get(name)) is not None:
+            self._neighbours.change()
+            return begun(name, plan, functions, known, latest.views), known, False
+        answer, known = self._neighbours.answer(name, plan, functions, self._moment())
+        if not history or known.complete == MIN:
+            return answer, known, False
+        self._check_past(plan, definitions)
+        return *apart(name, plan, functions, latest, self._neighbours.together), True
 
     def _register(self, query: Query, joining: Joining) -> None:
         """Let a query that was checked take part from the next epoch on."""
