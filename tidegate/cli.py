@@ -90,7 +90,9 @@ def run(
     write: Write = None,
 ) -> None:
     """Run a script; show the answer of each query. Queries over live sources run until Ctrl-C."""
+    from tidegate.language.dialect import parse
     from tidegate.runtime.running import LiveQuery
+    from tidegate.script import needs_spark
     from tidegate.session import connect
 
     text = text_of_script(script, command)
@@ -106,6 +108,8 @@ def run(
     session.live, session.epoch, session.unnamed = live, epoch, _only_name(name, text)
     printer = Printer(format, rows)
     running: list[LiveQuery] = []
+    if live or any(map(needs_spark, parse(text))):
+        session.starting.begin()
     for result in with_progress(session, lambda progress: session.results(text, progress)):
         if isinstance(result, LiveQuery):
             running.append(result)

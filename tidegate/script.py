@@ -29,6 +29,13 @@ MOST = 32
 """So many queries are run in one go."""
 
 
+def needs_spark(statement: exp.Expression) -> bool:
+    """Whether a statement is sure to need Spark, which can then be started ahead. Small recorded queries do without."""
+    definitions = (syntax.CreateBase, syntax.CreateView, syntax.DropDefinition, syntax.SetOption)
+    shown = isinstance(statement, syntax.ShowDefinitions) and statement.args["kind"] != "QUERIES"
+    return not shown and not isinstance(statement, (*definitions, syntax.DescribeDefinition, exp.Query))
+
+
 class Host(Protocol):
     """What a script needs of its session."""
 

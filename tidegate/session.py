@@ -111,7 +111,8 @@ class Session(OwnConnectors, Settings):
     @cached_property
     def engine(self) -> Engine:
         check_place(self._state)
-        return Engine(self.spark, self._state, self._partitions)
+        small_here = self._given is None and self._master is None
+        return Engine(lambda: self.spark, self._state, self._partitions, small_here)
 
     # definitions -----------------------------------------------------------------------------------------------
 
