@@ -177,6 +177,10 @@ class Result(Readable):
 
     def at(self, instant: int | datetime | str, batch: int | None = None) -> DataFrame:
         """The snapshot at an instant, which must be final: after its last batch, or after the one given."""
+        return self._snapshot(self.final_tick(instant, batch))
+
+    def final_tick(self, instant: int | datetime | str, batch: int | None = None) -> int:
+        """The tick of an instant at which the answer is final and kept; of its batches the last, or the one given."""
         last = self.width - 1 if batch is None else batch
         if not 0 <= last < self.width:
             raise Diagnostic(
@@ -195,7 +199,7 @@ class Result(Readable):
             raise self._forgotten(
                 f"the answer at {self._show(t)} is", "start the query with a longer retention"
             )
-        return self._snapshot(t)
+        return t
 
     def _kept(self, since: int | datetime | str | None, asked: str) -> int:
         """The tick from which something is asked for; what retention has let go cannot be."""
