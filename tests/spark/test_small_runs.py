@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from tidegate.connectors.plain_csv import plain_rows
 from tidegate.connectors.sources import read_recorded
+from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime import engine
 from tidegate.runtime.results_here import intervals_here, snapshot_here
@@ -132,3 +133,16 @@ def test_plain_files_are_read_as_spark_reads_them(spark: SparkSession, tmp_path:
         # The scan's columns are the declared ones, the time last; then come its ticks and the reason.
         assert [row[:6] for row in found] == [tuple(r.values()) for r in here.to_pylist()]
     assert compared == 360
+
+
+def test_what_may_become_much_is_a_job(session: Session) -> None:
+    """Few rows may split into all of their instants, or meet each other in many pairs."""
+    many = [{"v": i, "t": i} for i in range(2_001)]
+    session.stream("M", many, ordered_by="t")
+    for text in (
+        "RSTREAM(SELECT a FROM S WINDOW(RANGE 9)) EVERY 1",
+        "SELECT a.v FROM M a JOIN M b ON a.v < b.v",
+    ):
+        with pytest.raises(Diagnostic, match="a job was to run"):
+            session.sql(text)
+    assert session.sql("SELECT v FROM M WHERE v > 1999") is not None
