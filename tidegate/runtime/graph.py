@@ -346,8 +346,7 @@ class LiveGraph:
     def streams(self) -> list[str]:
         """The streams that the queries read, without tables."""
         definitions = self.definitions
-        names = frozenset[str]().union(*(q.sources for q in self.queries()))
-        return sorted(n for n in names if not definitions[n].table)
+        return sorted(n for n in self._neighbours.together.sources if not definitions[n].table)
 
     def describe(self) -> str:
         return describe(self._ready().plan, self.functions)
