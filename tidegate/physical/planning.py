@@ -221,8 +221,6 @@ class _Planner:
 
     def _join(self, node: Join, inputs: tuple[Placed, ...]) -> Placed:
         keys = [(k.left, k.right) for k in split_predicate(node, self._functions)[0]]
-        # In an order of their own, so that it does not matter in which they were written.
-        keys.sort(key=lambda pair: (pair[0].sql(), pair[1].sql()))
         width = len(node.left.schema)
 
         def survive(side: int, column: int) -> frozenset[int]:
