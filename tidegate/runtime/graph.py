@@ -179,16 +179,8 @@ class LiveGraph:
             if joining.functions:
                 physical(mine, joining.functions)  # refuses functions that cannot be sent to workers
             query = Query(
-                name,
-                answer.plan,
-                mine,
-                known,
-                tuple(sinks),
-                joining.key,
-                history,
-                answer.views,
-                answer.as_one,
-            )
+                name, answer.plan, mine, known, tuple(sinks), joining.key, history, answer.views, answer.as_one
+            )  # fmt: skip
             self.definitions, self.functions = definitions, functions
             self._register(query, joining)
             return query
