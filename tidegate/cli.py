@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from tidegate import __version__
 from tidegate.errors import Diagnostic, internal
@@ -39,6 +38,7 @@ from tidegate.terminal.options import (
     text_of_script,
 )
 from tidegate.terminal.progress import progress_bar, with_progress
+from tidegate.terminal.watching import beginning, show_state, watch
 
 app = typer.Typer(
     name="tidegate",
@@ -79,6 +79,7 @@ def run(
     live: Annotated[
         bool, typer.Option("--live", help="Go on reading files as new ones come, until Ctrl-C.")
     ] = False,
+    name: Annotated[str | None, typer.Option(help="The name of the live query, where there is one.")] = None,
     epoch: Annotated[
         float | None,
         typer.Option(help="Seconds from one epoch to the next, for live data: 0.2, or 1 where Spark feeds."),
@@ -89,7 +90,9 @@ def run(
     write: Write = None,
 ) -> None:
     """Run a script; show the answer of each query. Queries over live sources run until Ctrl-C."""
+    from tidegate.language.dialect import parse
     from tidegate.runtime.running import LiveQuery
+    from tidegate.script import needs_spark
     from tidegate.session import connect
 
     text = text_of_script(script, command)
@@ -102,77 +105,51 @@ def run(
         packages=packages_of(packages),
         conf=conf_of(conf),
     )
-    session.live, session.epoch = live, epoch
+    session.live, session.epoch, session.unnamed = live, epoch, _only_name(name, text)
     printer = Printer(format, rows)
     running: list[LiveQuery] = []
+    if live or any(map(needs_spark, parse(text))):
+        session.starting.begin()
     for result in with_progress(session, lambda progress: session.results(text, progress)):
         if isinstance(result, LiveQuery):
             running.append(result)
-            printer.say(f"query {result.name} is running")
+            printer.say(beginning(result))
         else:
             printer.show(result)
     running = [query for query in running if query.is_in_graph]  # STOP may have ended some
     if running:
-        _watch(session, running, state, printer)
+        watch(session, running, state, printer)
 
 
-def _watch(session: Any, running: list[Any], state: str | None, printer: Printer) -> None:
-    """Status of running queries until Ctrl-C; then their latest answers and how to go on."""
-    from tidegate.runtime.refusals import check_used
+def _only_name(name: str | None, text: str) -> str | None:
+    """A name for the one query of a script that has none."""
+    from sqlglot import exp
 
-    try:
-        with console.status("") as line:
-            while not running[0].wait(1):
-                found = running[0].status()
-                quarantine = sum(sum(s["quarantine"].values()) for s in found["sources"].values())
-                late = ", ".join(f"{n} {part:.0%}" for n, part in found["catching_up"].items())
-                line.update(
-                    f"{f'catching up: {late}; ' if late else ''}epoch {found['epoch']}, watermark {found['watermark']}, "
-                    f"{found['rows_per_second']:,.0f} rows per second, {quarantine} rows in quarantine (Ctrl-C stops)"
-                )
-    except KeyboardInterrupt:
-        pass
-    session.close()
-    for query in running:
-        reached = query.result.reached
-        printer.say(f"latest complete answer of {query.name}, of what came before {reached}:")
-        printer.show(query.latest())
-    if not running[0].result.refused:
-        printer.say("no rows were refused")
-    if state is None:
-        printer.say("stopped; the state was temporary: give --state DIRECTORY to be able to go on")
-    else:
-        printer.say(f"stopped; the same command with --state {state} goes on from here")
-    for query in running:
-        check_used(query.result.manifest().sources)
+    from tidegate.language import syntax
+    from tidegate.language.dialect import parse
+
+    if name is None:
+        return None
+    nameless = [
+        s
+        for s in parse(text)
+        if isinstance(s, exp.Query) or (isinstance(s, syntax.InsertInto) and s.this is None)
+    ]
+    if len(nameless) != 1:
+        raise Diagnostic(
+            "WRONG_ARGUMENTS",
+            f"--name names one query, and {len(nameless)} have no name",
+            help="name them in the script: START name AS SELECT …, INSERT INTO sink AS name SELECT …",
+        )
+    return name
 
 
 @app.command()
 def status(
     state: Annotated[str, typer.Argument(metavar="DIRECTORY", help="The state directory of a live run.")],
 ) -> None:
-    """Where the live runs of a state directory are, also while they run."""
-    from tidegate.runtime.summary import describe_state
-
-    found = describe_state(state)
-    if not found:
-        raise Diagnostic(
-            "NO_STATE", f"'{state}' holds no live run", help="give the --state directory of a live run"
-        )
-    for graph, manifest in found.items():
-        table = Table(
-            title=f"{graph}: epoch {manifest['epoch']}, watermark {manifest['watermark']}",
-            title_justify="left",
-        )
-        columns = ("rows", "newest", "promised", "quarantine")
-        for column in ("source", *columns):
-            table.add_column(column)
-        for name, source in manifest["sources"].items():
-            table.add_row(name, *(str(source[column]) for column in columns))
-        console.print(table)
-        console.print("queries: " + ", ".join(manifest["queries"]), markup=False)
-        for line in manifest["refused"]:
-            console.print(line, markup=False)
+    """Where the live runs of a state directory are, also while they run: how fast they are, and why they failed."""
+    show_state(state)
 
 
 @app.command()
@@ -304,7 +281,15 @@ def _each_query(script: Path, master: str | None, rules: Policy, do: Callable[[A
     asked = 0
     for statement in parse(text):
         while isinstance(
-            statement, (syntax.Explain, syntax.Verify, syntax.StartQuery, syntax.InsertInto, syntax.AsOf)
+            statement,
+            (
+                syntax.Explain,
+                syntax.Preview,
+                syntax.Verify,
+                syntax.StartQuery,
+                syntax.InsertInto,
+                syntax.AsOf,
+            ),
         ):
             statement = statement.args["query"]
         if isinstance(statement, syntax.StopQuery):

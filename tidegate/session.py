@@ -40,7 +40,7 @@ from tidegate.runtime.engine import Engine, check_place
 from tidegate.runtime.results import Result
 from tidegate.runtime.running import Asked, LiveQuery, Running
 from tidegate.runtime.settings import Settings
-from tidegate.runtime.snapshots import instant_of, running_in, tables_in, without_order
+from tidegate.runtime.snapshots import instant_of, running_in, tables_in, with_order, without_order
 from tidegate.scalars.coercion import type_named
 from tidegate.scalars.combining import check_combine
 from tidegate.scalars.expressions import span_of
@@ -111,7 +111,8 @@ class Session(OwnConnectors, Settings):
     @cached_property
     def engine(self) -> Engine:
         check_place(self._state)
-        return Engine(self.spark, self._state, self._partitions)
+        small_here = self._given is None and self._master is None
+        return Engine(lambda: self.spark, self._state, self._partitions, small_here)
 
     # definitions -----------------------------------------------------------------------------------------------
 
@@ -220,6 +221,11 @@ class Session(OwnConnectors, Settings):
                 return self.describe(statement.this.name) if inferred else None
             case syntax.Explain():
                 return self.bound_query(statement.args["query"], text).explain()
+            case syntax.Preview():
+                rows = statement.args.get("rows")
+                return self.bound_query(statement.args["query"], text).preview(
+                    10 if rows is None else int(rows.this)
+                )
             case syntax.Verify():
                 count = statement.args.get("instants")
                 instants = "all" if count is None else int(count.this)
@@ -264,7 +270,10 @@ class Session(OwnConnectors, Settings):
         history: bool = False,
     ) -> Any:
         sink = self.sink_of(statement, text)
-        return self.bound_query(statement.args["query"], text).into(sink, progress, name, history)
+        query = self.bound_query(statement.args["query"], text)
+        if name is None and statement.this is not None and query.is_live:
+            name = statement.this.name
+        return query.into(sink, progress, name, history)
 
     def sink_of(self, statement: syntax.InsertInto, text: str) -> SourceCall:
         """The sink that a statement writes to, checked."""
@@ -386,11 +395,14 @@ class Session(OwnConnectors, Settings):
         with told_at(span_of(place), text):
             if read:
                 instant = instant_of(place, next(q.result.time_type for q in read.values()), text)
+                asked, order = with_order(asked, order)
                 return order.applied(self._over_snapshots(asked, read, instant, number, text))
             query = self.bound_query(asked, text)
             instant = instant_of(place, query.bound.domain, text)
-            kept = self.running.same(query.bound.plan, instant)
-            return order.applied((kept or query.run(progress)).at(instant, number))
+            if (kept := self.running.same(query.bound.plan, instant)) is not None:
+                return order.applied(kept.at(instant, number))
+            asked, order = with_order(asked, order)
+            return order.applied(self.bound_query(asked, text).run(progress).at(instant, number))
 
     def _over_snapshots(
         self,

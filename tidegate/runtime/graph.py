@@ -302,7 +302,7 @@ class LiveGraph:
         """The answer of a query as far as it is final, also after the query has left."""
         query = self.now(query)
         return Result(
-            self.spark,
+            lambda: self.spark,
             self.storage,
             query.name,
             query.schema,

@@ -30,6 +30,7 @@ from tidegate.runtime.graph import LiveGraph
 from tidegate.runtime.inboxes import Inbox
 from tidegate.runtime.jobs import BrokenFileError, source_names
 from tidegate.runtime.ledger import SourceProgress
+from tidegate.runtime.notes import EVERY, Note, write_note
 from tidegate.runtime.polling import Polled
 from tidegate.runtime.queries import Joining, Query
 from tidegate.runtime.query_table import State
@@ -63,6 +64,8 @@ class LiveRun:
         self._polled: dict[str, Polled] = {}
         self._gates: dict[str, FileGate] = {}
         self._reported: Mapping[str, SourceProgress] = {}
+        self._noted = 0.0
+        """When the last note was left, by a clock that only runs on."""
         graph.past = self._past
 
     # Life.
@@ -98,6 +101,7 @@ class LiveRun:
         self._claimed()
         drive = self._made()
         self.every = drive.pace if self._asked_pace is None else self._asked_pace
+        self._note("running")
         drive.start(self.every)
 
     def drain(self) -> None:
@@ -120,6 +124,8 @@ class LiveRun:
         Not `settled`: it never began, so no query ends for good that was to end with it.
         """
         self._halt(settled)
+        if settled and self._noted and self.failure is None:
+            self._note("stopped")
         self.graph.release()
 
     def _halt(self, settled: bool = True) -> None:
@@ -333,7 +339,17 @@ class LiveRun:
             yield
         except Exception as problem:
             self.failure = foreign(problem)
+            self._note("failed")
             raise self.failure from problem
+        if time.monotonic() - self._noted >= EVERY:
+            self._note("running")
+
+    def _note(self, state: str) -> None:
+        """Tell those who look at the directory."""
+        self._noted = time.monotonic()
+        tables = tuple(sorted(n for n, d in self.graph.definitions.items() if d.table))
+        failure = None if self.failure is None else masked(str(self.failure))
+        write_note(self.graph.storage, Note.of(self.graph.figures, state, failure, tables))
 
     def look(self) -> bool:
         """Ask the sources that are asked for their rows, let in files; whether one that was asked had something."""

@@ -46,10 +46,13 @@ class Rows:
 
 def fetched(frame: Any, limit: int | None) -> Rows:
     """The rows of a DataFrame, the first so many of them. Moments are read in UTC, whatever the machine's zone is."""
-    table = (frame if limit is None else frame.limit(limit + 1)).toArrow()
+    return _fetched((frame if limit is None else frame.limit(limit + 1)).toArrow(), limit)
+
+
+def _fetched(table: Any, limit: int | None) -> Rows:
     columns = [c.to_pylist() for c in table.columns]
     values = tuple(zip(*columns, strict=True)) if columns else ((),) * table.num_rows
-    return Rows(tuple(frame.columns), values[:limit], limit is not None and len(values) > limit)
+    return Rows(tuple(table.column_names), values[:limit], limit is not None and len(values) > limit)
 
 
 def rows_of(result: Any, limit: int | None = None) -> Rows:
@@ -57,9 +60,12 @@ def rows_of(result: Any, limit: int | None = None) -> Rows:
     from pyspark.sql import DataFrame
 
     from tidegate.runtime.results import Result
+    from tidegate.runtime.results_here import intervals_here
     from tidegate.runtime.verification import Verification
 
     if isinstance(result, Result):
+        if (table := intervals_here(result)) is not None:
+            return _fetched(table if limit is None else table.slice(0, limit + 1), limit)
         frame = result.intervals()
         return fetched(frame.orderBy("valid_from", "valid_to"), limit)
     if isinstance(result, DataFrame):
