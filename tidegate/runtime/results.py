@@ -76,12 +76,12 @@ class Result(Readable):
         """The rows as they were computed: `c0`, …, `ts`, `te`, `n`."""
         return self._read(self.parts()).selectExpr(*self._named(self._columns()), "ts", "te", "n")
 
-    def intervals(self, since: int | datetime | str | None = None) -> DataFrame:
+    def intervals(self, since: int | datetime | str | None = None, raw: bool = False) -> DataFrame:
         """The rows with `valid_from` and `valid_to` (NULL: no known end, or from the beginning); `since`: that end after it.
 
-        Equal answers read the same, however many epochs and restarts they took: a row that ends where an equal one begins goes
-        on, and of several equal rows the first to begin is the first to end. Only a stream's rows last one instant each, and the
-        rows of a recorded run in one go are as they were computed.
+        Rows are periods: one that ends where an equal one begins goes on, and of several equal rows the first to begin is the first
+        to end. So equal answers read the same, however many epochs and restarts they took. Only a stream's rows last one instant
+        each. With `raw`, rows are as they were computed, as far as none was taken back later: adjacent ones are not joined.
 
         Where streams have batches, `from_batch` and `to_batch` follow: a row is valid from one pair (t, i) to the other.
         """
@@ -89,7 +89,7 @@ class Result(Readable):
         parts = self.parts()
         rows = self._read(parts)
         names = self._columns()
-        if any(p.counts.negative for p in parts) or (self.manifest().epoch > 1 and not self.instants):
+        if any(p.counts.negative for p in parts) or not (raw or self.instants):
             keys = [F.col(c) for c, f in zip(names, self.schema, strict=True) if _hashable(f)]
             spread = rows.repartition(*keys) if keys else rows.coalesce(1)
             rows = spread.mapInArrow(_Matching(tuple(names)), rows.schema)

@@ -359,8 +359,8 @@ class LiveQuery(Readable):
     def at(self, instant: int | datetime | str, batch: int | None = None) -> DataFrame:
         return self.result.at(instant, batch)
 
-    def intervals(self, since: int | datetime | str | None = None) -> DataFrame:
-        return self.result.intervals(since)
+    def intervals(self, since: int | datetime | str | None = None, raw: bool = False) -> DataFrame:
+        return self.result.intervals(since, raw)
 
     def changes(
         self, since: int | datetime | str | None = None, until: int | datetime | str | None = None
