@@ -21,6 +21,7 @@ from tidegate.kernels.rows import Frame, equijoin, to_arrow
 from tidegate.runtime.alike import Selection
 from tidegate.runtime.ledger import Manifest, ResultPart
 from tidegate.runtime.notebook import html_of
+from tidegate.runtime.quarantines import refused_rows
 from tidegate.runtime.tables import Readable
 from tidegate.spark.values import arrow_type, ddl, quote
 from tidegate.storage import Storage
@@ -72,6 +73,18 @@ class Result(Readable):
         """How many rows each source refused, by reason; rows in = rows used + rows refused."""
         return {name: dict(s.refused) for name, s in self.manifest().sources.items() if s.refused}
 
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{f.name} {f.type}" for f in self.schema)
+        return f"Result({self.name}: {columns}; final before {self.reached})"
+
+    def quarantine(self, stream: str | None = None) -> DataFrame:
+        """The rows that were refused, of all sources or of one: `stream`, `epoch`, `reason`, `raw` (the row's text), `file`.
+
+        Example: `r.quarantine("Bid").groupBy("reason").count().show()`
+        """
+        names = [n for n in self.refused if stream is None or n.lower() == stream.lower()]
+        return refused_rows(self.spark, self.storage, names, self.manifest().epoch)
+
     def signed(self) -> DataFrame:
         """The rows as they were computed: `c0`, …, `ts`, `te`, `n`."""
         return self._read(self.parts()).selectExpr(*self._named(self._columns()), "ts", "te", "n")
@@ -84,6 +97,7 @@ class Result(Readable):
         each. With `raw`, rows are as they were computed, as far as none was taken back later: adjacent ones are not joined.
 
         Where streams have batches, `from_batch` and `to_batch` follow: a row is valid from one pair (t, i) to the other.
+        Example: `r.intervals().orderBy("valid_from").show()`
         """
         low = self._kept(since, "intervals")
         parts = self.parts()
@@ -109,6 +123,7 @@ class Result(Readable):
         """What changed, instant by instant: `op` (+, -, and of a STREAMED answer u), the row, `ts`; only the net effect.
 
         Within [since, until) if given; never beyond what is final.
+        Example: `r.changes(since=100, until=200).show()`
         """
         low = self._kept(since, "changes")
         high = self.upto if until is None else min(self._ticks(until), self.upto)
@@ -172,7 +187,10 @@ class Result(Readable):
             )
 
     def at(self, instant: int | datetime | str, batch: int | None = None) -> DataFrame:
-        """The snapshot at an instant, which must be final: after its last batch, or after the one given."""
+        """The snapshot at an instant, which must be final: after its last batch, or after the one given.
+
+        Example: `r.at(4).show()`, or `r.at("2026-01-01 12:00").show()`
+        """
         last = self.width - 1 if batch is None else batch
         if not 0 <= last < self.width:
             raise Diagnostic(
@@ -213,7 +231,10 @@ class Result(Readable):
         return html_of(self.latest(), f"{self.name}: latest complete answer, from {reached}")
 
     def latest(self) -> DataFrame:
-        """The latest complete answer: of a finished run, at its newest row."""
+        """The latest complete answer: of a finished run, at its newest row.
+
+        Example: `r.latest().show()`
+        """
         manifest = self.manifest()
         newest = max((s.newest for s in manifest.sources.values()), default=MIN)
         instant = newest if manifest.finished else manifest.upto - 1
