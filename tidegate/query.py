@@ -110,7 +110,10 @@ class Query:
             raise diagnostic.at((place, place + len(name))).locate(self.bound.text) from None
 
     def foresee(self, live: bool) -> None:
-        """Tell what is wrong with sources as far as that shows without Spark."""
+        """Tell what is wrong with sources as far as that shows without Spark.
+
+        Example: `tg.query("SELECT * FROM S").foresee(live=False)`
+        """
         for definition in self.definitions.values():
             place = max(0, self.bound.text.lower().find(definition.name.lower()))
             with told_at((place, place + len(definition.name)), self.bound.text):
@@ -145,7 +148,10 @@ class Query:
         return replace(result, key=self.key)
 
     def preview(self, rows: int) -> DataFrame:
-        """The first rows of the answer over recorded data, with their validity, from no more of the sources than they need."""
+        """The first rows of the answer over recorded data, with their validity, from no more of the sources than they need.
+
+        Example: `tg.query("SELECT * FROM S").preview(5).show()`
+        """
         if self.is_live:
             raise Diagnostic(
                 "SOURCE_LIVE",

@@ -404,7 +404,10 @@ class Session(OwnConnectors, Settings):
         return ask_spark(lambda: self.spark, self.catalog.policy)
 
     def shown(self, kind: str) -> list[str] | DataFrame:
-        """What SHOW lists: names; of functions, the user's and then all others."""
+        """What SHOW lists: names; of functions, the user's and then all others.
+
+        Example: `tg.shown("STREAMS")`
+        """
         if kind == "FUNCTIONS":
             own = [f.name for f in self.catalog.functions.values()]
             own += [a.name for a in self.catalog.aggregates.values()]
