@@ -14,7 +14,7 @@ from tidegate.connectors.plain_csv import plain_rows
 from tidegate.connectors.sources import read_recorded
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime import engine
-from tidegate.runtime.results_here import intervals_here
+from tidegate.runtime.results_here import intervals_here, snapshot_here
 from tidegate.session import Session, connect
 
 QUERIES = (
@@ -70,6 +70,12 @@ def test_answers_are_those_of_the_reference(session: Session, text: str) -> None
     assert Counter(tuple(r.values()) for r in shown.to_pylist()) == Counter(
         tuple(r) for r in result.intervals().collect()
     )
+    for t in (5, 17):
+        at = snapshot_here(result, t)
+        assert at is not None
+        assert Counter(tuple(r.values()) for r in at.to_pylist()) == Counter(
+            tuple(r) for r in result.at(t).collect()
+        )
 
 
 def test_rows_that_are_handed_in_need_no_spark_either(session: Session) -> None:
