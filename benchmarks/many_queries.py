@@ -3,22 +3,24 @@
     python benchmarks/many_queries.py 1 10 100 1000           # windows
     python benchmarks/many_queries.py filters 1 10 100 1000
     python benchmarks/many_queries.py templates 5 50 500 10000
+    python benchmarks/many_queries.py common 1 10 100 1000
+    python benchmarks/many_queries.py apart 1 10 100
 
 Each query counts the rows of a key in a window of its own size, so no two of them are the same; or each has a condition of its own on one
-count; or they are of five templates that differ in constants: a key, a group, a range, a prefix, a threshold. An epoch brings 1,000 rows. Memory is that
+count; or they are of five templates that differ in constants: a key, a group, a range, a prefix, a threshold; or each groups the same counts in its own way,
+with the counts in common or apart (each then counts by a condition of its own that always holds). An epoch brings 1,000 rows. Memory is that
 of this process, of Java and of Spark's workers, at the end.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import tempfile
 import time
 from pathlib import Path
 from statistics import median
-
-import psutil
 
 import tidegate
 
@@ -34,7 +36,11 @@ TEMPLATES = (
     "SELECT name, MAX(v) AS m FROM S WINDOW(RANGE 20) WHERE name LIKE 'n{}%' GROUP BY name",
     "SELECT k, AVG(v) AS a FROM S WINDOW(RANGE 20) GROUP BY k HAVING AVG(v) > {}",
 )
+OVER = "SELECT n % {} AS rest, COUNT(*) AS c FROM ({}) GROUP BY n % {}"
+APART = "SELECT k, COUNT(*) AS n FROM S WINDOW(RANGE 20) WHERE v + {} >= 0 GROUP BY k"
 KINDS = {
+    "common": lambda i: OVER.format(i + 2, COUNTS.format(20), i + 2),
+    "apart": lambda i: OVER.format(i + 2, APART.format(i), i + 2),
     "templates": lambda i: TEMPLATES[i % 5].replace("{}", str(i // 5)),
     "windows": lambda i: COUNTS.format(10 + i),
     "filters": lambda i: f"SELECT k, n FROM ({COUNTS.format(20)}) WHERE n > {i}",
@@ -77,8 +83,18 @@ def _row(dice: random.Random, epoch: int) -> dict[str, object]:
 
 def _memory() -> float:
     """Megabytes of this process and of all that it has started."""
-    me = psutil.Process()
-    return sum(p.memory_info().rss for p in [me, *me.children(recursive=True)]) / 1e6
+    pages: dict[int, int] = {}
+    parents: dict[int, int] = {}
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            pages[int(place.name)] = int((place / "statm").read_text().split()[1])
+            parents[int(place.name)] = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    mine = {os.getpid()}
+    while more := {p for p, parent in parents.items() if parent in mine} - mine:
+        mine |= more
+    return sum(pages[p] for p in mine) * os.sysconf("SC_PAGESIZE") / 1e6
 
 
 def _files(folder: str) -> set[str]:

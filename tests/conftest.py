@@ -19,7 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 NEEDS_JVM = ("tests/spark", "tidegate/spark", "tidegate/runtime", "tidegate/query.py", "tidegate/session.py")
 """Tests and doctests below these paths may start Spark, also without the `spark` fixture."""
 
-PROGRAMS = ("tests/spark/test_crashes", "tests/spark/test_interrupt", "tests/spark/test_kills")
+PROGRAMS = (
+    "tests/spark/test_changing_graph", "tests/spark/test_crashes", "tests/spark/test_interrupt", "tests/spark/test_kills", "tests/spark/test_terminal",
+)  # fmt: skip
 """Tests that start programs and end them: they need no session of their own, so they can run beside those that share one."""
 
 VOLUME = (

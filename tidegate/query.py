@@ -20,7 +20,7 @@ from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid
 from tidegate.algebra.properties import result_key
 from tidegate.connectors import registry
 from tidegate.connectors.sinks import Sink, claim, open_sink, refuse_taken
-from tidegate.errors import Diagnostic, foreign
+from tidegate.errors import Diagnostic, foreign, told_at
 from tidegate.language.base_definitions import check_call
 from tidegate.language.binder import BoundQuery
 from tidegate.language.catalog import SourceCall, StreamDefinition
@@ -30,6 +30,7 @@ from tidegate.runtime.engine import Engine
 from tidegate.runtime.explaining import explained
 from tidegate.runtime.notebook import NotebookProgress, in_notebook
 from tidegate.runtime.places import Epochs
+from tidegate.runtime.previews import SIZES, heads_of
 from tidegate.runtime.results import Result
 from tidegate.runtime.running import Asked, LiveQuery, Running
 from tidegate.runtime.settings import check_said
@@ -44,6 +45,7 @@ class Host(Protocol):
     """What a query needs of the session that it was asked in."""
 
     live: bool
+    unnamed: str | None
     epoch: float | None
     retention: int | None
     epochs: Epochs | None
@@ -107,6 +109,13 @@ class Query:
             place = max(0, self.bound.text.lower().find(name.lower()))
             raise diagnostic.at((place, place + len(name))).locate(self.bound.text) from None
 
+    def foresee(self, live: bool) -> None:
+        """Tell what is wrong with sources as far as that shows without Spark."""
+        for definition in self.definitions.values():
+            place = max(0, self.bound.text.lower().find(definition.name.lower()))
+            with told_at((place, place + len(definition.name)), self.bound.text):
+                registry.SOURCES.named(definition.source).foresee(definition, live)
+
     @property
     def is_live(self) -> bool:
         """Whether a source has no end, or is to be read as if it had none."""
@@ -123,6 +132,7 @@ class Query:
         if boundaries is not None and self.bound.batches:
             boundaries = [widened(b, BATCHES) for b in boundaries]
         with self._located():
+            self.foresee(live=False)
             result = self.session.engine.run(
                 self.name,
                 self.plan,
@@ -133,6 +143,28 @@ class Query:
                 boundaries,
             )
         return replace(result, key=self.key)
+
+    def preview(self, rows: int) -> DataFrame:
+        """The first rows of the answer over recorded data, with their validity, from no more of the sources than they need."""
+        if self.is_live:
+            raise Diagnostic(
+                "SOURCE_LIVE",
+                "PREVIEW looks at recorded streams",
+                help="start the query, and ask AS OF an instant",
+            )
+        with self._located():
+            self.foresee(live=False)
+            for size in SIZES:
+                heads = heads_of(self.session.spark, self.definitions, self.data, size)
+                if heads.whole:
+                    break
+                answers = self.session.engine.run_all(
+                    {self.name: self.plan}, self.definitions, self.functions, self.data, heads=heads
+                )
+                first = answers[self.name].intervals().orderBy("valid_from", "valid_to").limit(rows)
+                if first.count() >= rows:
+                    return first
+        return self.run().intervals().orderBy("valid_from", "valid_to").limit(rows)
 
     @property
     def key(self) -> tuple[int, ...] | None:
@@ -169,6 +201,7 @@ class Query:
         if sink is not None and hasattr(sink, "path"):
             self.bound.catalog.policy.check_value("sink", "", "path", sink.path)
         with self._located():
+            self.foresee(live=True)
             asked = self.asked(name, sink, epoch, retention, epochs)
             return self.session.start(replace(asked, history=history), begin)
 
@@ -182,7 +215,7 @@ class Query:
     ) -> Asked:
         """The query as it is to run; what is not said here the session says."""
         return Asked(
-            name or self.stable_name(sink), self.bound.text, self.bound.plan, self.plan, self.bound.domain, self.bound.batches,
+            name or self.session.unnamed or self.stable_name(sink), self.bound.text, self.bound.plan, self.plan, self.bound.domain, self.bound.batches,
             self.definitions, self.functions, self.data, self.key, () if sink is None else (sink,),
             self.session.epoch if epoch is None else epoch,
             self.session.retention if retention is None else retention, epochs or self.session.epochs,
@@ -290,6 +323,8 @@ class Query:
 
 def run_together(queries: Sequence[Query], progress: Progress | None = None) -> list[Result]:
     """The answers to some queries, those over the same kind of time in one run."""
+    for query in queries:
+        query.foresee(live=False)
     found: dict[int, Result] = {}
     kinds = sorted({q.asked().kind for q in queries})
     for kind in kinds:

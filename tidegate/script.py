@@ -29,6 +29,13 @@ MOST = 32
 """So many queries are run in one go."""
 
 
+def needs_spark(statement: exp.Expression) -> bool:
+    """Whether a statement is sure to need Spark, which can then be started ahead. Small recorded queries do without."""
+    definitions = (syntax.CreateBase, syntax.CreateView, syntax.DropDefinition, syntax.SetOption)
+    shown = isinstance(statement, syntax.ShowDefinitions) and statement.args["kind"] != "QUERIES"
+    return not shown and not isinstance(statement, (*definitions, syntax.DescribeDefinition, exp.Query))
+
+
 class Host(Protocol):
     """What a script needs of its session."""
 
@@ -46,6 +53,8 @@ class _Asked:
     query: Query
     is_live: bool
     sink: Sink | None = None
+    name: str | None = None
+    """What it is called if it is a live one."""
 
     def given(self, result: Result) -> Any:
         """The answer in the form that was asked for, now that it is its turn."""
@@ -78,7 +87,7 @@ class Script:
                 raise
             if asked is not None and asked.is_live:
                 yield from self._answers()
-                yield asked.query.start(sink=asked.sink)
+                yield asked.query.start(asked.name, sink=asked.sink)
             elif asked is not None:
                 if not self._may_join(asked):
                     yield from self._answers()
@@ -98,7 +107,8 @@ class Script:
         if isinstance(statement, syntax.InsertInto):
             call = self._host.sink_of(statement, self._text)
             query = self._host.bound_query(statement.args["query"], self._text)
-            return _Asked(query, query.is_live, query.opened(call))
+            name = None if statement.this is None else statement.this.name
+            return _Asked(query, query.is_live, query.opened(call), name)
         return None
 
     def _defined(self, statement: exp.Expression) -> Iterator[Any]:

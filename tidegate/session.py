@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -26,6 +26,7 @@ from tidegate.connectors.raw import literal
 from tidegate.connectors.sinks import open_sink
 from tidegate.errors import Diagnostic, did_you_mean, told_at
 from tidegate.language import syntax
+from tidegate.language.aggregation import SQL_AGGREGATES
 from tidegate.language.base_definitions import check_times, read_call
 from tidegate.language.binder import bind
 from tidegate.language.catalog import SourceCall, StreamDefinition, ViewDefinition
@@ -37,18 +38,20 @@ from tidegate.language.statements import define
 from tidegate.policy import OPEN, Policy
 from tidegate.query import Query, run_together
 from tidegate.redaction import masked
-from tidegate.runtime.engine import Engine
+from tidegate.runtime.engine import Engine, check_place
 from tidegate.runtime.quarantines import refused_anywhere
 from tidegate.runtime.results import Result
 from tidegate.runtime.running import Asked, LiveQuery, Running
 from tidegate.runtime.settings import Settings
-from tidegate.runtime.snapshots import instant_of, running_in, tables_in, without_order
+from tidegate.runtime.snapshots import instant_of, running_in, tables_in, with_order, without_order
 from tidegate.scalars.coercion import type_named
 from tidegate.scalars.combining import check_combine
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
+from tidegate.scalars.meaning import FUNCTIONS
 from tidegate.script import Script
-from tidegate.spark.context import spark_session
+from tidegate.spark.context import checked_conf, spark_session
+from tidegate.spark.starting import Starting
 from tidegate.spark.typing import ask_spark
 from tidegate.spark.values import infer_columns, quote, schema_ddl
 from tidegate.types import TIMESTAMP, Schema, Type, Value
@@ -63,6 +66,8 @@ def connect(
     partitions: int | None = None,
     verbose: bool = False,
     policy: Policy = OPEN,
+    packages: Sequence[str] = (),
+    conf: Mapping[str, str] | None = None,
 ) -> Session:
     """A session. Spark starts when it is first needed: on this machine's cores, or at `master`.
 
@@ -70,9 +75,10 @@ def connect(
     `partitions` says into how many parts work and state are cut (default: as existing state is, or one per core, or
     more where many recorded rows are read); state in another number of parts is cut anew when its queries go on.
     `policy` says what statements may reach: everything, or, for statements of others, `tidegate.CLOSED` and what is named.
+    `packages` are connectors that Spark fetches at its start, as `"group:artifact:version"`; `conf` are settings of Spark's.
     Example: `tg = tidegate.connect(state="state")`
     """
-    return Session(spark, master, state, partitions, verbose, policy)
+    return Session(spark, master, state, partitions, verbose, policy, packages, conf)
 
 
 class Session(OwnConnectors, Settings):
@@ -86,27 +92,36 @@ class Session(OwnConnectors, Settings):
         partitions: int | None = None,
         verbose: bool = False,
         policy: Policy = OPEN,
+        packages: Sequence[str] = (),
+        conf: Mapping[str, str] | None = None,
     ) -> None:
         self.catalog = replace(registry.catalog(), policy=policy)
         self.data: dict[str, Any] = {}
         self._given, self._master, self._state = spark, master, state
         self._partitions, self._verbose = partitions, verbose
+        self._packages = (packages,) if isinstance(packages, str) else tuple(packages)
+        self._conf = checked_conf(conf or {})
         self._asked = 0
         self.running = Running(lambda: self.engine, partitions)
+        self.starting = Starting(
+            lambda: spark_session(self._master, self._given, self._packages, self._verbose, self._conf)
+        )
 
     def __repr__(self) -> str:
         kinds = [d.kind for d in self.catalog.named]
         counts = [f"{kinds.count(k)} {k.lower()}" for k in ("STREAMS", "VIEWS", "TABLES") if k in kinds]
         return f"Session({', '.join([*counts, f'{len(self.queries())} running queries'])})"
 
-    @cached_property
+    @property
     def spark(self) -> SparkSession:
         """The Spark session that everything runs on."""
-        return spark_session(self._master, self._given, verbose=self._verbose)
+        return self.starting.session()
 
     @cached_property
     def engine(self) -> Engine:
-        return Engine(self.spark, self._state, self._partitions)
+        check_place(self._state)
+        small_here = self._given is None and self._master is None
+        return Engine(lambda: self.spark, self._state, self._partitions, small_here)
 
     # definitions -----------------------------------------------------------------------------------------------
 
@@ -259,6 +274,11 @@ class Session(OwnConnectors, Settings):
                 return self.describe(statement.this.name) if inferred else None
             case syntax.Explain():
                 return self.bound_query(statement.args["query"], text).explain()
+            case syntax.Preview():
+                rows = statement.args.get("rows")
+                return self.bound_query(statement.args["query"], text).preview(
+                    10 if rows is None else int(rows.this)
+                )
             case syntax.Verify():
                 count = statement.args.get("instants")
                 instants = "all" if count is None else int(count.this)
@@ -286,7 +306,7 @@ class Session(OwnConnectors, Settings):
                 with told_at(span_of(statement.this), text):
                     return self.quarantine(statement.this.name)
             case syntax.ShowDefinitions():
-                return self._show(str(statement.args.get("kind")))
+                return self.shown(str(statement.args.get("kind")))
             case syntax.DescribeDefinition() if isinstance(statement.this, FileReference):
                 with told_at(span_of(statement.this.this), text):
                     return described(file_definition(statement.this, self.catalog).scan.schema)
@@ -306,7 +326,10 @@ class Session(OwnConnectors, Settings):
         history: bool = False,
     ) -> Any:
         sink = self.sink_of(statement, text)
-        return self.bound_query(statement.args["query"], text).into(sink, progress, name, history)
+        query = self.bound_query(statement.args["query"], text)
+        if name is None and statement.this is not None and query.is_live:
+            name = statement.this.name
+        return query.into(sink, progress, name, history)
 
     def sink_of(self, statement: syntax.InsertInto, text: str) -> SourceCall:
         """The sink that a statement writes to, checked."""
@@ -380,15 +403,15 @@ class Session(OwnConnectors, Settings):
     def _ask(self) -> Any:
         return ask_spark(lambda: self.spark, self.catalog.policy)
 
-    def _show(self, kind: str) -> list[str] | DataFrame:
-        definitions = self.catalog.named
+    def shown(self, kind: str) -> list[str] | DataFrame:
+        """What SHOW lists: names; of functions, the user's and then all others."""
         if kind == "FUNCTIONS":
-            return [*(f.name for f in self.catalog.functions.values()), *(
-                a.name for a in self.catalog.aggregates.values()
-            )]  # fmt: skip
+            own = [f.name for f in self.catalog.functions.values()]
+            own += [a.name for a in self.catalog.aggregates.values()]
+            return [*own, *sorted({*SQL_AGGREGATES, *FUNCTIONS})]
         if kind == "QUERIES":
             return self.running.table()
-        return [d.name for d in definitions if d.kind == kind]
+        return [d.name for d in self.catalog.named if d.kind == kind]
 
     # live queries ----------------------------------------------------------------------------------------------
 
@@ -459,11 +482,14 @@ class Session(OwnConnectors, Settings):
         with told_at(span_of(place), text):
             if read:
                 instant = instant_of(place, next(q.result.time_type for q in read.values()), text)
+                asked, order = with_order(asked, order)
                 return order.applied(self._over_snapshots(asked, read, instant, number, text))
             query = self.bound_query(asked, text)
             instant = instant_of(place, query.bound.domain, text)
-            kept = self.running.same(query.bound.plan, instant)
-            return order.applied((kept or query.run(progress)).at(instant, number))
+            if (kept := self.running.same(query.bound.plan, instant)) is not None:
+                return order.applied(kept.at(instant, number))
+            asked, order = with_order(asked, order)
+            return order.applied(self.bound_query(asked, text).run(progress).at(instant, number))
 
     def _over_snapshots(
         self,

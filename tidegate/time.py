@@ -94,6 +94,37 @@ def shown(tick: int, timestamps: bool, width: int = 1) -> str:
     return str(instant)
 
 
+def period(ticks: int, timestamps: bool) -> str:
+    """So many ticks as a statement would say them: in the largest unit of which they are a whole number.
+
+    >>> period(300_000_000, True), period(1_500_000, True), period(86_400_000_000, True), period(300, False)
+    ('5 MINUTES', '1500 MILLISECONDS', '1 DAY', '300')
+    """
+    if not timestamps or ticks <= 0:
+        return str(ticks)
+    unit = next(name for name, size in reversed(_MICROSECONDS.items()) if ticks % size == 0)
+    count = ticks // _MICROSECONDS[unit]
+    return f"{count} {unit}{'S' * (count != 1)}"
+
+
+def unit_named(ticks: int) -> str | None:
+    """The unit that has so many ticks of a TIMESTAMP, in the plural, if it is not the tick itself.
+
+    >>> unit_named(60_000_000), unit_named(1), unit_named(7)
+    ('MINUTES', None, None)
+    """
+    return next((f"{name}S" for name, size in _MICROSECONDS.items() if size == ticks > 1), None)
+
+
+def moment(tick: int, timestamps: bool) -> str:
+    """An instant as a statement would say it.
+
+    >>> moment(1_500_000, True), moment(0, True), moment(7, False)
+    ("'1970-01-01 00:00:01.500000'", "'1970-01-01 00:00:00'", '7')
+    """
+    return f"'{shown(tick, timestamps).removesuffix('.000000')}'" if timestamps else str(tick)
+
+
 def add(instant: int, ticks: int) -> int:
     """`instant + ticks`, where MIN and MAX stay what they are.
 

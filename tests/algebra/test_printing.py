@@ -114,3 +114,30 @@ def test_mermaid(world: World) -> None:
     assert sum(" --> " in line for line in lines) == edges(plan)
     assert sum('["' in line for line in lines) == len(set(plan.walk()))
     assert '"hi"' not in to_mermaid(world.plan("""SELECT a FROM S WHERE s = 'say "hi"'"""))
+
+
+TIMED = """
+CREATE STREAM T(room STRING, temperature INT, t TIMESTAMP) SOURCE memory('T') ORDERED BY t;
+CREATE STREAM N OVER T KEY room;
+"""
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT room FROM T WINDOW(RANGE 5 MINUTES)", "Window RANGE 5 MINUTES"),
+        ("SELECT room FROM T WINDOW(RANGE 60 MINUTES SLIDE 90 SECONDS)", "Window RANGE 1 HOUR SLIDE 90 SECONDS"),
+        ("SELECT room FROM T WINDOW(RANGE 1500)", "Window RANGE 1500 MICROSECONDS"),
+        ("SELECT room FROM T WINDOW(RANGE UNBOUNDED)", "Window RANGE UNBOUNDED"),
+        ("SELECT room FROM T WINDOW(RANGE 14 DAYS SLIDE 3 ROWS)", "Window RANGE 2 WEEKS SLIDE 3 ROWS"),
+        ("SELECT room FROM T WINDOW(ROWS 3 SLIDE 10 SECONDS)", "Window ROWS 3 SLIDE 10 SECONDS"),
+        ("SELECT room FROM T WINDOW(SESSION 30 SECONDS)", "Window SESSION 30 SECONDS"),
+        ("SELECT room FROM T WINDOW(FROM 2*i SECONDS TO 2*i+3 SECONDS EVERY 2 SECONDS DELAY 500 MILLISECONDS)",
+         "Window FROM 2 * i SECONDS TO 2 * i + 3 SECONDS EVERY 2 SECONDS DELAY 500 MILLISECONDS"),
+        ("RSTREAM(SELECT room FROM T WINDOW(RANGE 1 DAY)) EVERY 1 MINUTE", "Rstream EVERY 1 MINUTE"),
+        ("SELECT room FROM N SYNC BY CLOCK(2 SECONDS)", "Sync BY every 2 seconds"),
+        ("SELECT room FROM T WHERE temperature > 30", "Filter temperature > 30"),
+    ],
+)  # fmt: skip
+def test_times_are_times_and_columns_have_names(query: str, expected: str) -> None:
+    assert expected in [line.strip() for line in tree(World().run(TIMED).plan(query)).splitlines()]

@@ -66,7 +66,7 @@ NONDETERMINISTIC SELECT ‸input_file_name() FROM S
 FUNCTION_NOT_ALLOWED SELECT ‸xpath_string('<a/>', 'a') FROM S
 FUNCTION_NOT_ALLOWED SELECT ‸from_xml(a, 'a INT', map('rowValidationXSDPath', '/etc/passwd')) FROM S
 FUNCTION_NOT_ALLOWED SELECT ‸from_avro(a, '') FROM S
-FUNCTION_NOT_ALLOWED SELECT ‸explode(array(1, 2)) FROM S
+FUNCTION_NOT_ALLOWED SELECT ‸stack(2, 1, 2) FROM S
 SYNTAX_ERROR SELECT identifier('reflect')(‸'java.lang.System', 'exit', 0) FROM S
 UNKNOWN_FUNCTION SELECT ‸read_files('/etc/passwd') FROM S
 UNSUPPORTED SELECT * FROM ‸read_files('/etc/passwd')

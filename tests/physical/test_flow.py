@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.physical.test_identity import catalog, plan
@@ -53,8 +55,21 @@ def test_every_kernel_has_a_flow() -> None:
 def test_evaluators_are_shown() -> None:
     text = "SELECT f(v) AS w, v + 1 AS u FROM (SELECT DISTINCT v FROM S WINDOW(RANGE 5))"
     found = describe(plan(text), catalog().functions)
-    assert "F(c0): rows in Python" in found or "f(c0): rows in Python" in found
-    assert "c0 + 1: columns" in found
+    assert "F(v): rows in Python" in found or "f(v): rows in Python" in found
+    assert "v + 1: columns" in found
+
+
+def test_conditions_and_keys_have_the_names_of_columns() -> None:
+    """Behind the source as in it, and though another query calls the same column otherwise."""
+    text = (
+        "SELECT k, n FROM (SELECT k, COUNT(*) AS n FROM S WINDOW(RANGE 5) WHERE v > 3 GROUP BY k) WHERE n > 2"
+    )
+    found = describe(plan(text), {})
+    assert "source S where v > 3, exchanged by k: instants" in found
+    assert "`COUNT(*)` > 2: columns" in found
+    assert not re.search(r"\bc\d", found)
+    renamed = plan(text.replace("SELECT k, COUNT(*) AS n", "SELECT k AS k, COUNT(*) AS n"))
+    assert set(renamed.operators) == set(plan(text).operators)
 
 
 def test_views_over_streams_without_bound_name_the_stream() -> None:

@@ -122,7 +122,7 @@ def test_recorded_queries_go_on_in_other_partitions(spark: SparkSession, tmp_pat
     for name, case in cases.items():
         schema = case.plan.schema
         parts = partial(ledger.parts, graph.plan.answers[name])
-        result = Result(spark, ledger.storage, name, schema, BIGINT, parts, lambda: ledger.latest)
+        result = Result(lambda: spark, ledger.storage, name, schema, BIGINT, parts, lambda: ledger.latest)
         found = compared(case, result)
         assert found is None, f"{name}: {found}"
 

@@ -137,10 +137,11 @@ class Ticks:
         )
 
     def __str__(self) -> str:
-        text = "every tick" if self.step == 1 else f"every {self.step} ticks"
-        text += f" from {self.offset}" if self.offset else ""
-        text += f", not before {self.first}" if self.first != time.MIN else ""
-        text += f", until {self.last}" if self.last < time.MAX - 1 else ""
+        step = time.period(self.step, True).lower() if self.timestamps else f"{self.step} ticks"
+        text = "every tick" if self.step == 1 else f"every {step}"
+        text += f" from {time.period(self.offset, self.timestamps).lower()}" if self.offset else ""
+        text += f", not before {time.moment(self.first, self.timestamps)}" if self.first != time.MIN else ""
+        text += f", until {time.moment(self.last, self.timestamps)}" if self.last < time.MAX - 1 else ""
         return text + "".join(
             f", where {p.sql(dialect='spark').replace('c0', TIMEPOINT)}" for p in self.predicates
         )

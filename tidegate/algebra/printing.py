@@ -11,9 +11,11 @@ from sqlglot import exp
 from tidegate.algebra import operators as op
 from tidegate.algebra.modify import Clock, Modify, Restrict, Sync
 from tidegate.algebra.points import Points, points_of
+from tidegate.algebra.properties import has_timestamps
 from tidegate.algebra.sequences import SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow, WindowSpec
 from tidegate.scalars.expressions import index_of
+from tidegate.time import moment, period
 from tidegate.types import Schema
 
 _SYMBOLS = {
@@ -35,7 +37,7 @@ def expression_text(expression: exp.Expression, schema: Schema) -> str:
 
     def name(node: exp.Expression) -> exp.Expression:
         index = index_of(node)
-        return node if index is None else exp.column(_name(schema, index))
+        return node if index is None or index >= len(schema) else exp.column(_name(schema, index))
 
     return expression.copy().transform(name, copy=False).sql(dialect="spark")
 
@@ -50,29 +52,35 @@ def _names(schema: Schema, positions: Sequence[int]) -> str:
     return ", ".join(_name(schema, i) for i in positions)
 
 
-def window_text(spec: WindowSpec) -> str:
+def window_text(spec: WindowSpec, timestamps: bool = False) -> str:
     """A window as it would be written.
 
-    >>> window_text(TimeWindow(60, 10))
-    'RANGE 60 SLIDE 10'
+    >>> window_text(TimeWindow(60, 10)), window_text(TimeWindow(300_000_000), timestamps=True)
+    ('RANGE 60 SLIDE 10', 'RANGE 5 MINUTES')
     """
 
     def size(n: int | None) -> str:
         return "UNBOUNDED" if n is None else str(n)
 
+    def span(n: int | None) -> str:
+        return "UNBOUNDED" if n is None else period(n, timestamps)
+
     def starting(origin: int) -> str:
-        return f" STARTING AT {origin}" if origin else ""
+        return f" STARTING AT {moment(origin, timestamps)}" if origin else ""
 
     match spec:
         case TimeWindow(n, slide, origin):
-            return f"RANGE {size(n)}" + (f" SLIDE {slide}" if slide != 1 else "") + starting(origin)
+            return f"RANGE {span(n)}" + (f" SLIDE {span(slide)}" if slide != 1 else "") + starting(origin)
         case RowWindow(n, slide):
             return f"ROWS {size(n)}" + (f" SLIDE {slide}" if slide != 1 else "")
-        case RowsEveryTime(n, period, origin):
-            return f"ROWS {size(n)} SLIDE {period} TICKS" + starting(origin)
-        case TimeEveryRows(n, every):
-            return f"RANGE {size(n)} SLIDE {every} ROWS"
-        case WindowSequence() | SessionWindow():
+        case RowsEveryTime(n, step, origin):
+            every = span(step) if timestamps else f"{step} TICKS"
+            return f"ROWS {size(n)} SLIDE {every}" + starting(origin)
+        case TimeEveryRows(n, every_rows):
+            return f"RANGE {span(n)} SLIDE {every_rows} ROWS"
+        case SessionWindow():
+            return f"SESSION {span(spec.gap)}"
+        case WindowSequence():
             return str(spec)
 
 
@@ -95,8 +103,11 @@ def details(node: op.Node) -> str:
             return node.name
         case op.Window():
             parts = f"PARTITION BY {_names(node.schema, node.partition_by)} " if node.partition_by else ""
-            granule = f" GRANULARITY {node.granularity}" if node.granularity != 1 else ""
-            return parts + window_text(node.spec) + granule + (" IN BATCHES" if node.width != 1 else "")
+            moments = has_timestamps(node)
+            granule = f" GRANULARITY {period(node.granularity, moments)}" if node.granularity != 1 else ""
+            return (
+                parts + window_text(node.spec, moments) + granule + (" IN BATCHES" if node.width != 1 else "")
+            )
         case op.Filter():
             return expression_text(node.predicate, node.input.schema)
         case op.Project():
@@ -123,7 +134,7 @@ def details(node: op.Node) -> str:
         case op.Except(all=True) | op.Intersect(all=True):
             return "ALL"
         case op.Rstream():
-            return f"EVERY {node.period}"
+            return f"EVERY {period(node.period, has_timestamps(node))}"
         case Modify():
             key = "NULL" if node.key is None else _names(node.input.schema, node.key)
             operation = (
@@ -136,7 +147,7 @@ def details(node: op.Node) -> str:
             when = f" AT {Points(node.points)}" if node.points else ""
             return expression_text(node.predicate, node.predicate_schema) + when
         case Clock():
-            return f"EVERY {node.step}" if node.step != 1 else ""
+            return f"EVERY {period(node.step, node.timestamps)}" if node.step != 1 else ""
         case _:
             return ""
 

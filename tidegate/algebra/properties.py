@@ -18,6 +18,7 @@ from tidegate.algebra import operators as op
 from tidegate.algebra.modify import Clock, Modify, Restrict, Since, Sync
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow, is_temporal
 from tidegate.scalars.expressions import conjuncts, index_of
+from tidegate.types import TIMESTAMP
 
 Keys = frozenset[frozenset[int]]
 
@@ -368,3 +369,11 @@ def result_key(plan: op.Node) -> tuple[int, ...] | None:
     """The key by which changes of a result are told apart: the smallest that is known; None: there is none."""
     keys = sorted(properties(plan).keys, key=lambda k: (len(k), sorted(k)))
     return tuple(sorted(keys[0])) if keys else None
+
+
+def has_timestamps(plan: op.Node) -> bool:
+    """Whether time is counted in microseconds, not in whole numbers."""
+    for node in plan.walk():
+        if isinstance(node, op.Scan) and node.fields and node.fields[-1].hidden:
+            return node.fields[-1].type == TIMESTAMP
+    return any(isinstance(node, Clock | Restrict) and node.timestamps for node in plan.walk())

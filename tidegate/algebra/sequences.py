@@ -88,6 +88,8 @@ class Formula:
     def __str__(self) -> str:
         names = {NUMBER: "i", NOW: "NOW"}
         expression = substitute(self.expression, lambda index: exp.column(names[index]))
+        if self.timestamps and (unit := time.unit_named(self.unit)) is not None:
+            return f"{expression.sql(dialect='spark')} {unit}"
         if self.unit != 1:
             expression = exp.Mul(this=exp.paren(expression), expression=exp.Literal.number(self.unit))
         return expression.sql(dialect="spark")
@@ -335,16 +337,18 @@ class WindowSequence:
     start: int | None = None
 
     def __str__(self) -> str:
-        unit = " ROWS" if self.rows else ""
+        unit, timestamps = " ROWS" if self.rows else "", self.lower.timestamps
         bounds = f"FROM {self.lower}{unit} TO {self.upper}{unit}"
         schedule = self.schedule
         if isinstance(schedule, Loop):
-            return f"FOR NOW = {schedule.first} WHILE {schedule.proceed} STEP {schedule.step} {bounds}"
-        by = " ROWS" if isinstance(schedule, Periodic) and schedule.rows else ""
-        text = f"{bounds} EVERY {schedule.rate}{by}" + (
-            f" DELAY {schedule.delay}{by}" if schedule.delay else ""
-        )
-        return text if self.start is None else f"{text} STARTING AT {self.start}"
+            first = time.moment(schedule.first, timestamps and not self.rows)
+            return f"FOR NOW = {first} WHILE {schedule.proceed} STEP {schedule.step} {bounds}"
+        in_rows = isinstance(schedule, Periodic) and schedule.rows
+        by, moments = " ROWS" if in_rows else "", timestamps and not in_rows
+        rate = time.period(schedule.rate, moments) if isinstance(schedule, Periodic) else str(schedule.rate)
+        delay = f" DELAY {time.period(schedule.delay, moments)}{by}" if schedule.delay else ""
+        text = f"{bounds} EVERY {rate}{by}{delay}"
+        return text if self.start is None else f"{text} STARTING AT {time.moment(self.start, moments)}"
 
     def unplaced(self) -> WindowSequence:
         schedule = self.schedule

@@ -88,6 +88,14 @@ class CsvFiles(FileSource):
         meaning="separated values",
     )  # fmt: skip
 
+    def foresee(self, definition: StreamDefinition, live: bool) -> None:
+        """Recorded files must name the columns; of live ones, those that do not are set aside. Of many files the first tell enough."""
+        settings = self.signature.settings(definition.source.options)
+        files = local_files(existing(definition))
+        for file in () if live else files[:20]:
+            if (first := _first_record(file, settings)) is not None:
+                _layout(definition, settings.get("header"), first, file)
+
     def every_row(self, spark: SparkSession, definition: StreamDefinition) -> RawStream:
         """Files with the same first line are read together."""
         path = existing(definition)

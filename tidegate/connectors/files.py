@@ -43,6 +43,9 @@ FORMATS = (
 class FileSource(Source):
     """Files, or a directory of them that grows."""
 
+    def foresee(self, definition: StreamDefinition, live: bool) -> None:
+        existing(definition)
+
     def recorded(self, spark: SparkSession, definition: StreamDefinition, data: Any = None) -> RawStream:
         self.check(definition, local_files(existing(definition)))
         return self.every_row(spark, definition)

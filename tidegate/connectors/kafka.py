@@ -58,8 +58,7 @@ class Kafka(Source):
             raise Diagnostic(
                 "CONNECTOR_MISSING",
                 "Spark has no Kafka connector",
-                help=f"give a session that has it, connect(spark=SparkSession.builder.config('spark.jars.packages', '{PACKAGE}')"
-                f".getOrCreate()), or set PYSPARK_SUBMIT_ARGS='--packages {PACKAGE} pyspark-shell' for the command",
+                help=f"fetch it at the start: connect(packages=['{PACKAGE}']), or --packages {PACKAGE} on the command line",
             ) from problem
         text = frame.select(F.col("value").cast("string").alias("value"), "partition", "offset")
         rows = parsed(definition, text, "value", self.signature.settings(definition.source.options))

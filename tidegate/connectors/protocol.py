@@ -67,6 +67,9 @@ class Source:
     polled: bool = False
     """Whether the run asks for rows by `poll`."""
 
+    def foresee(self, definition: StreamDefinition, live: bool) -> None:
+        """Raise what can be told to be wrong without reading, so that nobody waits for Spark to be told."""
+
     def recorded(self, spark: SparkSession, definition: StreamDefinition, data: Any = None) -> RawStream:
         """All rows; `data` are those that the session holds for the stream."""
         raise Diagnostic(

@@ -28,7 +28,7 @@ from tidegate.language.sync_syntax import parse_clock, parse_modify, parse_sync
 from tidegate.language.window_functions import parse_window_function
 
 STATEMENTS = (
-    "SELECT", "WITH", "CREATE", "REGISTER", "DROP", "INSERT", "EXPLAIN", "VERIFY", "SHOW", "DESCRIBE",
+    "SELECT", "WITH", "CREATE", "REGISTER", "DROP", "INSERT", "EXPLAIN", "PREVIEW", "VERIFY", "SHOW", "DESCRIBE",
     "ISTREAM", "DSTREAM", "RSTREAM", "SET", "START", "STOP",
 )  # fmt: skip
 CHANGES = ("UPDATE", "DELETE", "MERGE", "ALTER", "TRUNCATE")
@@ -173,11 +173,16 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
             self._expect("AS")
             inserts = self._match_text_seq("INSERT")
             query = self._parse_insert_statement() if inserts else self._parse_query()
+            if inserts and query.this is not None:
+                at = query.this.meta
+                self._stop(f"the query is named '{name.name}' already", at["start"], at["end"] + 1)
             return syntax.StartQuery(this=name, query=query, history=history)
         if self._match_text_seq("STOP"):
             return syntax.StopQuery(this=self._expect_name("the name of a query"))
         if self._match_text_seq("EXPLAIN"):
             return syntax.Explain(query=self._parse_query())
+        if self._match_text_seq("PREVIEW"):
+            return syntax.Preview(rows=self._parse_whole("how many rows"), query=self._parse_query())
         if self._match_text_seq("VERIFY"):
             instants = self._parse_whole("how many instants")
             if instants is not None:
@@ -328,7 +333,8 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         self._expect("INTO")
         sink = self._parse_call("a sink, as parquet('directory')")
         options = self._parse_options()
-        return syntax.InsertInto(sink=sink, options=options, query=self._parse_query())
+        name = self._expect_name("a name for the query") if self._match_text_seq("AS") else None
+        return syntax.InsertInto(sink=sink, options=options, this=name, query=self._parse_query())
 
     def _parse_describe_statement(self) -> exp.Expression:
         return syntax.DescribeDefinition(
@@ -499,7 +505,7 @@ def parse(text: str) -> list[exp.Expression]:
         where = position_at(text, *error.span)
         raise Diagnostic(error.condition, error.message, where, text, error.help, kind) from None
     except TokenError:
-        where = position_at(text, _unclosed(text), len(text))
+        where = position_at(text, unclosed(text) or 0, len(text))
         raise Diagnostic("SYNTAX_ERROR", "a quote or comment is not closed", where, text) from None
     except RecursionError:
         reached = parser._curr or parser._prev
@@ -519,8 +525,8 @@ def parse(text: str) -> list[exp.Expression]:
     return [checked(s, text) for s in statements if s is not None and not isinstance(s, exp.Semicolon)]
 
 
-def _unclosed(text: str) -> int:
-    """Where the quote or comment opens that is never closed."""
+def unclosed(text: str) -> int | None:
+    """Where the quote or comment opens that is never closed, if one is not."""
     i, size = 0, len(text)
     while i < size:
         if text.startswith("--", i):
@@ -540,4 +546,4 @@ def _unclosed(text: str) -> int:
             if i >= size:
                 return opening
         i += 1
-    return max(0, size - 1)
+    return None

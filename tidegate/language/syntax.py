@@ -66,9 +66,9 @@ class DropDefinition(Statement):
 
 
 class InsertInto(Statement):
-    """`INSERT INTO sink(argument, …) query`."""
+    """`INSERT INTO sink(argument, …) [AS name] query`; a name counts where the query is a live one."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"sink": True, "options": False, "query": True}
+    arg_types: ClassVar[dict[str, bool]] = {"sink": True, "options": False, "this": False, "query": True}
 
 
 class StartQuery(Statement):
@@ -85,6 +85,12 @@ class StopQuery(Statement):
 
 class Explain(Statement):
     arg_types: ClassVar[dict[str, bool]] = {"query": True}
+
+
+class Preview(Statement):
+    """`PREVIEW [n] query`: the first n rows of an answer, from as little as they need."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"query": True, "rows": False}
 
 
 class Verify(Statement):

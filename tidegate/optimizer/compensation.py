@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.modify import Clock, Restrict, Sync
+from tidegate.algebra.modify import Restrict, Sync
+from tidegate.algebra.properties import has_timestamps
 from tidegate.optimizer.rollup import Rollup
 from tidegate.scalars.expressions import conjoin, index_of, ref
 from tidegate.time import MAX, to_datetime
-from tidegate.types import TIMESTAMP, Schema
+from tidegate.types import Schema
 
 Expressions = tuple[exp.Expression, ...]
 
@@ -98,11 +99,3 @@ def moment(instant: int, timestamps: bool) -> exp.Expression:
     assert isinstance(moment, datetime)
     text = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
     return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build("TIMESTAMPTZ"))
-
-
-def has_timestamps(plan: op.Node) -> bool:
-    """Whether time is counted in microseconds, not in whole numbers."""
-    for node in plan.walk():
-        if isinstance(node, op.Scan) and not node.relation:
-            return node.fields[-1].type == TIMESTAMP
-    return any(isinstance(node, Clock | Restrict) and node.timestamps for node in plan.walk())

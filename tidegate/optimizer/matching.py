@@ -19,9 +19,10 @@ from tidegate.algebra import operators as op
 from tidegate.algebra.modify import Clock, Modify, Sync
 from tidegate.algebra.points import points_of
 from tidegate.algebra.printing import expression_text, window_text
+from tidegate.algebra.properties import has_timestamps
 from tidegate.algebra.sequences import WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeWindow, is_temporal
-from tidegate.optimizer.compensation import Expressions, Fresh, Over, has_timestamps, moment
+from tidegate.optimizer.compensation import Expressions, Fresh, Over, moment
 from tidegate.optimizer.implication import Conditions, plain
 from tidegate.optimizer.rollup import Rollup, rolled_up
 from tidegate.optimizer.transposition import transposable
@@ -144,7 +145,7 @@ class _Matching:
             every = 1 if theirs == RowWindow(mine.size) else every
             if every is not None and mine.size == getattr(theirs, "size", None) and mine.period % every == 0:
                 return replace(found, points=Clock(mine.period, has_timestamps(view)))
-        raise MatchError(f"its window is {window_text(theirs)}, and the query's {window_text(mine)}")
+        raise _other_window(query, view)
 
     def _join(self, query: op.Join, view: op.Join) -> Over:
         if query.kind != view.kind:
@@ -304,6 +305,11 @@ def _with_filter(found: Over, predicate: exp.Expression) -> Over:
     return replace(found, conditions=(*found.conditions, *parts))
 
 
+def _other_window(query: op.Window, view: op.Window) -> MatchError:
+    mine, theirs = (window_text(w.spec, has_timestamps(w)) for w in (query, view))
+    return MatchError(f"its window is {theirs}, and the query's {mine}")
+
+
 def _other_time(query: op.Window, view: op.Window, found: Over) -> Over:
     """Windows in time: conditions and columns pass them."""
     mine, theirs = query.spec, view.spec
@@ -311,7 +317,7 @@ def _other_time(query: op.Window, view: op.Window, found: Over) -> Over:
         return found
     if isinstance(mine, WindowSequence) and isinstance(theirs, WindowSequence):
         return _transposed(mine, theirs, view, found)
-    why = MatchError(f"its window is {window_text(theirs)}, and the query's {window_text(mine)}")
+    why = _other_window(query, view)
     if not isinstance(mine, TimeWindow) or not isinstance(theirs, TimeWindow) or query.width != 1:
         raise why
     if mine.slide % theirs.slide or mine.origin or theirs.origin:

@@ -40,16 +40,20 @@ def plan_joining(
     views: Sequence[Node] = (),
 ) -> Plan:
     """The plan of a query that joins others; it shares what it can, unless operators would wait for themselves."""
-    shared: dict[Identity, Birth] = {}
+    births: dict[Identity, list[Birth]] = {}
     for entry in company.running.inputs.values():
-        known = shared.setdefault(entry.content, entry.birth)
-        shared[entry.content] = min(known, entry.birth, key=lambda b: (b.epoch, b.by_wave))
+        births.setdefault(entry.content, []).append(entry.birth)
+    for found in births.values():
+        found.sort(key=lambda b: (not b.whole, b.epoch, b.by_wave), reverse=True)
     while True:
+        # The oldest first: it has seen most.
+        shared = {content: found[-1] for content, found in births.items() if found}
         plan = plan_query(name, root, functions, birth, shared, views)
-        anew = {plan.inputs[i].content for i in _unfit(company, plan, name)} & set(shared)
-        if not anew:
+        unfit = {plan.inputs[i].content for i in _unfit(company, plan, name)} & set(shared)
+        if not unfit:
             break
-        shared = {content: b for content, b in shared.items() if content not in anew}
+        for content in unfit:
+            births[content].pop()
     if united([company.together, plan]).is_circular:
         return plan_query(name, root, functions, replace(birth, by_wave=True), views=views)
     return plan

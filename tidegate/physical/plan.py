@@ -63,6 +63,8 @@ class Birth:
 
     epoch: int = 0
     by_wave: bool = False
+    whole: bool = False
+    """What came before is read again in the first epoch, so that nothing is missing: for queries that asked for it, and no others."""
 
 
 Shared = Mapping[Identity, Birth]
@@ -116,6 +118,12 @@ class Plan:
     def is_circular(self) -> bool:
         """Whether operators of one wave would have to wait for each other: what is shared closes a circle."""
         return _waves(self) is None
+
+    @property
+    def sources(self) -> set[str]:
+        """The streams and tables that are read."""
+        origins = (i.origin for i in self.inputs.values())
+        return {o.name for o in origins if isinstance(o, SourceRows) and o.name is not None}
 
     @property
     def depth(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from tidegate.algebra.printing import expression_text
 from tidegate.kernels.join import JoinKernel
 from tidegate.kernels.rowwise import FilterKernel, ProjectKernel
 from tidegate.kernels.sync import RestrictKernel
@@ -66,7 +67,7 @@ def _lines(plan: Plan, id_: Identity, numbers: Mapping[Identity, int]) -> Iterat
         yield f"    {operator.why}"
     for expression, schema in _expressions(operator):
         by = "columns" if translate(expression, schema) is not None else "rows in Python"
-        yield f"    {expression.sql(dialect='spark')}: {by}"
+        yield f"    {expression_text(expression, schema)}: {by}"
 
 
 def _expressions(operator: Operator) -> Iterator[tuple[exp.Expression, Schema]]:
@@ -89,13 +90,13 @@ def _origin_text(entry: Input, numbers: Mapping[Identity, int]) -> str:
     origin = entry.origin
     if isinstance(origin, OperatorRows):
         text = f"rows of {numbers[origin.operator]}"
-        made = [e.sql(dialect="spark") for e in origin.expressions or () if index_of(e) is None]
+        made = [expression_text(e, origin.given) for e in origin.expressions or () if index_of(e) is None]
         return f"{text} with {', '.join(made)} by Spark" if made else text
     if origin.scan is None:
         return "one row"
     text = f"source {origin.scan.name}"
     if origin.predicates:
-        text += " where " + " and ".join(p.sql(dialect="spark") for p in origin.predicates)
+        text += " where " + " and ".join(expression_text(p, origin.scan.schema) for p in origin.predicates)
     return text
 
 
@@ -106,4 +107,8 @@ def _key_text(entry: Input) -> str:
         return "in any partition"
     if not entry.key:
         return "all in one partition (there is no key to exchange by)"
-    return "exchanged by " + ", ".join(e.sql(dialect="spark") for e in entry.key)
+    if isinstance(entry.origin, OperatorRows):
+        keys, columns = entry.own_key or entry.key, entry.schema
+    else:
+        keys, columns = entry.key, () if entry.origin.scan is None else entry.origin.scan.schema
+    return "exchanged by " + ", ".join(expression_text(e, columns) for e in keys)

@@ -6,10 +6,11 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pyspark.sql import DataFrame
+
 from tidegate.algebra.operators import Dstream, Istream, Node, Scan, Window
 from tidegate.algebra.points import Points
 from tidegate.algebra.properties import properties
-from tidegate.connectors.raw import RawStream
 from tidegate.errors import Diagnostic
 from tidegate.kernels.modify import InsertsKernel, ModifyKernel
 from tidegate.kernels.sync import SyncEventsKernel, SyncTicksKernel
@@ -50,7 +51,7 @@ def joined(
         found = answers(company, name, root, functions, begin, views or Views())
     for answer in found:
         mine = answer.physical
-        birth = _birth(mine, before)
+        birth = _birth(mine, begin)
         runs = answer.plan if answer.as_one is None else answer.as_one.general
         since, complete = beginning(runs, mine, birth, before, others, width)
         reads = tuple(plan_identity(v) for v in answer.views)
@@ -74,14 +75,15 @@ def apart(
     name: str, root: Node, functions: Mapping[str, Any], before: Manifest, together: Plan
 ) -> tuple[Answer, KnownQuery]:
     """The same for a query that shares nothing, because it is to be told all that came before."""
-    answer = by_itself(Company(together), name, root, functions, Birth(before.epoch))
+    begins = Birth(before.epoch, whole=True)
+    answer = by_itself(Company(together), name, root, functions, begins)
     mine = answer.physical
-    return answer, KnownQuery(_birth(mine, before), MIN, mine.answers[name], uuid.uuid4().hex)
+    return answer, KnownQuery(_birth(mine, begins), MIN, mine.answers[name], uuid.uuid4().hex)
 
 
-def _birth(mine: Plan, before: Manifest) -> Birth:
-    own = (i.birth for i in mine.inputs.values() if i.birth.epoch == before.epoch)
-    return next(own, Birth(before.epoch))
+def _birth(mine: Plan, begins: Birth) -> Birth:
+    own = (i.birth for i in mine.inputs.values() if i.birth.epoch == begins.epoch)
+    return next(own, begins)
 
 
 def beginning(
@@ -122,12 +124,16 @@ def _at_points(mine: Plan, others: Others, complete: int) -> int | None:
     return complete
 
 
-def not_kept(stream: str) -> RawStream:
-    """Refuse to read again what came before."""
+def not_kept(stream: str, before: str | None = None) -> DataFrame:
+    """Refuse to read again what came before, or of that what came before an instant."""
     raise Diagnostic(
         "HISTORY_GONE",
-        f"rows of '{stream}' that came before cannot be read again",
-        help="files of this machine can, unless Spark's own stream follows them; without history the query sees what comes",
+        f"rows of '{stream}' before {before} are gone: they are kept as long as answers are"
+        if before is not None
+        else f"rows of '{stream}' that came before cannot be read again",
+        help="without history the query sees what comes"
+        if before is not None
+        else "files of this machine and rows that were handed in can, unless Spark's own stream follows them; without history the query sees what comes",
     )
 
 

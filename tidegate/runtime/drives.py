@@ -141,9 +141,8 @@ class DirectDrive:
                     return more or bool(taken)
 
     def _discard(self) -> None:
-        counted = self._run.graph.ledger.latest.taken
-        for name, inbox in self._inboxes.items():
-            inbox.discard(counted.get(name, ()))
+        for inbox in self._inboxes.values():
+            inbox.discard(self._run.graph.ledger.latest)
 
 
 class StructuredDrive:

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import uuid
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,9 +26,11 @@ from tidegate.runtime.jobs import Progress, physical, planned, source_names
 from tidegate.runtime.ledger import Ledger
 from tidegate.runtime.live import LiveRun
 from tidegate.runtime.places import Epochs
+from tidegate.runtime.previews import Heads
 from tidegate.runtime.queries import Joining
 from tidegate.runtime.recorded import Recording
 from tidegate.runtime.results import Result
+from tidegate.runtime.small_runs import run_small
 from tidegate.spark.typing import ask_spark
 from tidegate.storage import Storage, name_in_path
 from tidegate.types import Type
@@ -38,27 +40,30 @@ class Engine:
     """Runs plans on a Spark session; `state_uri` is where runs keep their files (default: a temporary directory).
 
     `partitions` says into how many parts state and work are cut (default: as existing state is, or one per core, or more
-    where many recorded rows are read).
+    where many recorded rows are read). `spark` may be a function that gives the session when it is needed; with `small_here`, small
+    recorded runs do without it.
     """
 
     def __init__(
-        self, spark: SparkSession, state_uri: str | None = None, partitions: int | None = None
+        self,
+        spark: SparkSession | Callable[[], SparkSession],
+        state_uri: str | None = None,
+        partitions: int | None = None,
+        small_here: bool = False,
     ) -> None:
-        self.spark = spark
+        self._spark, self._small_here = spark, small_here
         temporary = state_uri is None
         if state_uri is None:
             place = tempfile.mkdtemp(prefix="tidegate-")
             weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
             state_uri = place
-        place = state_uri if "://" in state_uri else os.path.abspath(state_uri)
-        if (wild := re.search(r"[*?{}\[\]\\]", place)) is not None:
-            raise Diagnostic(
-                "STATE_PLACE",
-                f"Spark would take {place} for a pattern, and read what other directories hold",
-                help=f"choose a state directory without '{wild[0]}' in its path",
-            )
+        check_place(state_uri)
         self.storage = Storage(state_uri, temporary=temporary)
         self.partitions = partitions
+
+    @property
+    def spark(self) -> SparkSession:
+        return self._spark if isinstance(self._spark, SparkSession) else self._spark()
 
     def run(
         self,
@@ -89,8 +94,9 @@ class Engine:
         progress: Progress | None = None,
         boundaries: Sequence[int] | None = None,
         partitions: int | None = None,
+        heads: Heads | None = None,
     ) -> dict[str, Result]:
-        """The answers to several queries at once: sources are read once, equal sub-plans are computed once."""
+        """The answers to several queries at once: sources are read once, equal sub-plans are computed once. With `heads`, of those rows only."""
         plans = {n: self.prepared(p, functions or {}) for n, p in plans.items()}
         plan = planned(plans, functions or {})
         graph = physical(plan, functions or {})
@@ -98,11 +104,13 @@ class Engine:
         label = next(iter(plans)) if len(plans) == 1 else "all"
         run = self.storage.below(f"runs/{name_in_path(label)}-{uuid.uuid4().hex[:8]}")
         ledger = Ledger(run)
-        recording = Recording(self.spark, graph, used, data or {}, partitions or self.partitions)
-        recording.run(ledger, boundaries, progress)
+        asked = partitions or self.partitions
+        plain = self._small_here and asked is None and boundaries is None and heads is None
+        if not (plain and run_small(ledger, graph, used, data or {})):
+            Recording(self.spark, graph, used, data or {}, asked, heads).run(ledger, boundaries, progress)
         return {
             name: Result(
-                self.spark,
+                lambda: self.spark,
                 run,
                 name,
                 root.schema,
@@ -165,6 +173,25 @@ class Engine:
     def prepared(self, plan: Node, functions: Mapping[str, Any]) -> Node:
         """The plan as it runs: what kernels cannot evaluate is Spark's."""
         return outsource(plan, functions, ask_spark(lambda: self.spark))
+
+
+def check_place(state_uri: str | None) -> None:
+    """Refuse a state directory that cannot be one; no Spark is needed to tell."""
+    if state_uri is None or "://" in state_uri:
+        return
+    place = os.path.abspath(state_uri)
+    if (wild := re.search(r"[*?{}\[\]\\]", place)) is not None:
+        raise Diagnostic(
+            "STATE_PLACE",
+            f"Spark would take {place} for a pattern, and read what other directories hold",
+            help=f"choose a state directory without '{wild[0]}' in its path",
+        )
+    there = place
+    while not os.path.lexists(there):
+        there = os.path.dirname(there)
+    if not os.path.isdir(there) or not os.access(there, os.W_OK | os.X_OK):
+        problem = "may not be written to" if os.path.isdir(there) else "is no directory"
+        raise Diagnostic("STATE_PLACE", f"{there} {problem}", help="choose another state directory")
 
 
 def width(definitions: Mapping[str, StreamDefinition]) -> int:

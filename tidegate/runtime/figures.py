@@ -160,7 +160,13 @@ class Figures:
                 name: {"since": self._known(query.since), **self._points(name)}
                 for name, query in self.queries.items()
             },
+            "catching_up": self.catching_up,
         }
+
+    @property
+    def catching_up(self) -> list[str]:
+        """The queries that have still to be told what came before."""
+        return [n for n, q in self.queries.items() if q.history and n not in self.manifest.queries]
 
     @property
     def span(self) -> float:

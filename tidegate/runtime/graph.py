@@ -18,29 +18,30 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from tidegate.algebra.operators import Node
 from tidegate.connectors.sinks import Sink, refuse_taken
-from tidegate.connectors.sources import RawStream, read_recorded
+from tidegate.connectors.sources import read_recorded
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.exchange.messages import Message, Refused, WaveReport
 from tidegate.language.catalog import StreamDefinition
 from tidegate.physical.joining import beginners
-from tidegate.physical.plan import Birth, Plan, disputed, united
+from tidegate.physical.plan import Plan, disputed, united
 from tidegate.physical.printing import describe
 from tidegate.physical.spark_columns import outsource
 from tidegate.runtime.alike import selection
-from tidegate.runtime.answering import begun, written
+from tidegate.runtime.answering import Answer, begun, written
 from tidegate.runtime.batches import Batch, combine
 from tidegate.runtime.beginnings import apart, complete_line, not_kept, not_read, shared_with
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.deliveries import Deliveries
 from tidegate.runtime.figures import EpochPace, Figures, Pace
+from tidegate.runtime.first_rows import FirstRows, Past, catching_up
 from tidegate.runtime.gathering import Gathering
 from tidegate.runtime.inboxes import Taken
 from tidegate.runtime.jobs import Job, Physical, physical, source_names
-from tidegate.runtime.ledger import Ledger, Manifest, SourceProgress, after
+from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest, SourceProgress, after
 from tidegate.runtime.merging import FILES, merged
 from tidegate.runtime.neighbours import Moment, Neighbours
 from tidegate.runtime.places import Epochs, Place, Places
@@ -67,6 +68,8 @@ class _Done:
     sources: Mapping[str, SourceProgress]
     rows: int
     messages: list[Message]
+    clock: int
+    """When it took its rows (microseconds)."""
 
 
 class LiveGraph:
@@ -102,8 +105,7 @@ class LiveGraph:
         self._queries: dict[str, Query] = {}
         self._released: frozenset[str] = frozenset()
         """Queries that the storage knows and that are to end with the next epoch."""
-        self.past: Callable[[str], RawStream] = not_kept
-        """The rows of a stream that have counted, read again."""
+        self.past: Past = not_kept
         self._left: list[Query] = []
         """Queries of the last epoch that have left since."""
         self._ended: dict[str, int] = {}
@@ -114,6 +116,8 @@ class LiveGraph:
         self._physical: Physical | None = None
         self._aside: list[Refused] = []
         self._neighbours = Neighbours()
+        self._folded: dict[str, Query] = {}
+        """Queries that run otherwise than was said when they were added, by their owner's mark."""
         self._places: Mapping[str, int] | None = None
         """Who kept state in the last epoch, and in which wave."""
         self._pace = Pace()
@@ -162,18 +166,7 @@ class LiveGraph:
                         help=did_you_mean(source, list(definitions), "streams"),
                     )
             plan = outsource(plan, functions, ask_spark(lambda: self.spark))
-            known, history = self.ledger.latest.queries.get(name), False
-            if known is None:
-                answer, known = self._neighbours.answer(name, plan, functions, self._moment())
-                history = joining.history and known.complete != MIN
-                if history:
-                    self._check_past(plan, definitions)
-                    answer, known = apart(
-                        name, plan, functions, self.ledger.latest, self._neighbours.together
-                    )
-            else:
-                self._neighbours.change()
-                answer = begun(name, plan, functions, known, self.ledger.latest.views)
+            answer, known, history = self._answered(name, plan, definitions, functions, joining.history)
             mine = answer.physical
             if mine.answers[name] != known.answer:
                 raise Diagnostic(
@@ -186,27 +179,44 @@ class LiveGraph:
             if joining.functions:
                 physical(mine, joining.functions)  # refuses functions that cannot be sent to workers
             query = Query(
-                name,
-                answer.plan,
-                mine,
-                known,
-                tuple(sinks),
-                joining.key,
-                history,
-                answer.views,
-                answer.as_one,
-            )
+                name, answer.plan, mine, known, tuple(sinks), joining.key, history, answer.views, answer.as_one
+            )  # fmt: skip
             self.definitions, self.functions = definitions, functions
-            self.tables |= {
-                n: r for n, r in joining.data.items() if n in definitions and definitions[n].table
-            }
-            self._ended.pop(known.owner, None)
-            self._queries = {**self._queries, name: query}
-            self._released -= {name}
-            self._neighbours.add(query)
-            self._physical = None
-            self._publish()
+            self._register(query, joining)
             return query
+
+    def _answered(
+        self,
+        name: str,
+        plan: Node,
+        definitions: Mapping[str, StreamDefinition],
+        functions: Mapping[str, Any],
+        history: bool,
+    ) -> tuple[Answer, KnownQuery, bool]:
+        """How a query is answered, what is remembered of it, and whether it begins by reading what came before."""
+        latest = self.ledger.latest
+        if (known := latest.queries.get(name)) is not None:
+            self._neighbours.change()
+            return begun(name, plan, functions, known, latest.views), known, False
+        answer, known = self._neighbours.answer(name, plan, functions, self._moment())
+        if not history or known.complete == MIN:
+            return answer, known, False
+        self._check_past(plan, definitions)
+        return *apart(name, plan, functions, latest, self._neighbours.together), True
+
+    def _register(self, query: Query, joining: Joining) -> None:
+        """Let a query that was checked take part from the next epoch on."""
+        known = self.definitions
+        self.tables |= {n: r for n, r in joining.data.items() if n in known and known[n].table}
+        self._ended.pop(query.known.owner, None)
+        self._queries = {**self._queries, query.name: query}
+        self._released -= {query.name}
+        self._neighbours.add(query)
+        for other in self._neighbours.folded(query, self._queries, self.functions, self._moment()):
+            self._queries = {**self._queries, other.name: other}
+            self._folded[other.known.owner] = other
+        self._physical = None
+        self._publish()
 
     def _moment(self) -> Moment:
         return Moment(self.ledger.latest, self._settled, lambda id_: bool(self.ledger.parts(id_)), self.width)
@@ -290,8 +300,9 @@ class LiveGraph:
 
     def answer(self, query: Query) -> Result:
         """The answer of a query as far as it is final, also after the query has left."""
+        query = self.now(query)
         return Result(
-            self.spark,
+            lambda: self.spark,
             self.storage,
             query.name,
             query.schema,
@@ -305,6 +316,10 @@ class LiveGraph:
             instants=query.instants,
             selection=None if query.as_one is None else selection(query.as_one),
         )
+
+    def now(self, query: Query) -> Query:
+        """A query as it runs."""
+        return self._folded.get(query.known.owner, query)
 
     def _counted(self, query: Query) -> Manifest:
         """What counts of a query: all, or, if it has left, what did then."""
@@ -323,8 +338,7 @@ class LiveGraph:
     def streams(self) -> list[str]:
         """The streams that the queries read, without tables."""
         definitions = self.definitions
-        names = frozenset[str]().union(*(q.sources for q in self.queries()))
-        return sorted(n for n in names if not definitions[n].table)
+        return sorted(n for n in self._neighbours.together.sources if not definitions[n].table)
 
     def describe(self) -> str:
         return describe(self._ready().plan, self.functions)
@@ -420,22 +434,27 @@ class LiveGraph:
                 logs={} if self._renews(before) else before.logs,
                 checkpoint=known or before.checkpoint,
                 taken=before.taken if taken is None else {n: t.names for n, t in taken.items()},
+                taken_at=before.taken_at if taken is None else (before.upto, done.clock),
             )
             self.ledger.commit(manifest)
             self._aside, self._left = [], []
             self._places = self._ready().places
-            pace = EpochPace.of(started, now, done.rows, before.sources, done.sources)
-            self._pace.passed(pace, self._ready().orders, messages)
-            synchronized = {q.name: q.plan for q in self._queries.values() if q.synchronized}
-            self._pace.pass_points(synchronized, self._instant(before.upto), self._instant(upto))
-            if not self._catching_up(before):
-                self.epochs.learn(done.place, done.rows, now - started)
-            self._publish()
+            self._note(before, done, started, now)
             with self.committed:
                 self.committed.notify_all()
             self.deliver()
             self._tidy()
             return manifest
+
+    def _note(self, before: Manifest, done: _Done, started: float, now: float) -> None:
+        """What an epoch that counted took and did, for figures and for the choice of where the next one runs."""
+        pace = EpochPace.of(started, now, done.rows, before.sources, done.sources)
+        self._pace.passed(pace, self._ready().orders, done.messages)
+        synchronized = {q.name: q.plan for q in self._queries.values() if q.synchronized}
+        self._pace.pass_points(synchronized, self._instant(before.upto), self._instant(done.upto))
+        if not catching_up(self._queries.values(), before):
+            self.epochs.learn(done.place, done.rows, now - started)
+        self._publish()
 
     @property
     def rests(self) -> bool:
@@ -478,11 +497,14 @@ class LiveGraph:
         )
         streams = {n: self.definitions[n] for n in self.streams()}
         # What has come in days is not gathered in this process.
-        places = Places("spark") if self._catching_up(before) else self.epochs
-        gathering = Gathering(job, streams, places, self.wall())
-        first = [*self._tables(job, before), *self._history(job, before)]
+        places = Places("spark") if catching_up(self._queries.values(), before) else self.epochs
+        now = self.wall()
+        gathering = Gathering(job, streams, places, now)
+        first = FirstRows(self.spark, self.definitions, self.tables, self.past).of(
+            job, self._queries.values(), before
+        )
         came = gathering.came(first, batch, taken or {})
-        sources = self.promises.progress(streams, before.sources, came.seen, self.wall())
+        sources = self.promises.progress(streams, before.sources, came.seen, now)
         if upto is None:
             upto = self.promises.watermark(streams, sources, self.width)
         upto = max(before.upto, upto)
@@ -495,7 +517,7 @@ class LiveGraph:
                 quarantined(self.storage, before.epoch + 1, (before.upto, upto), "files", self._aside)
             )
         stop_at_refused(self.spark, self.definitions, messages)
-        return _Done(came.place, upto, sources, came.count, messages)
+        return _Done(came.place, upto, sources, came.count, messages, now)
 
     def _beginning(self, before: Manifest) -> Beginning:
         """What begins with this epoch beside what runs, and so has to be told what that shows."""
@@ -507,35 +529,6 @@ class LiveGraph:
             beginners(running, together),
             frozenset(answers.intersection([*running.inputs, *running.operators])),
         )
-
-    def _tables(self, job: Job, before: Manifest) -> list[DataFrame]:
-        """Tables, and the one row without columns: read once, in the first epoch of a query."""
-        fresh = {q.known.birth for q in self._queries.values() if q.name not in before.queries}
-        if not fresh:
-            return []
-        frames = []
-        for name in sorted(self._ready().sources(fresh)):
-            definition = self.definitions[name]
-            if definition.table:
-                stream = read_recorded(self.spark, definition, self.tables.get(name))
-                lanes = self._ready().lanes_from(name, fresh)
-                frames.append(job.enter(stream.frame, [job.feed(name, lanes)]))
-        single = self._ready().lanes_from(None, fresh)
-        return [*frames, job.one_row(single)] if single else frames
-
-    def _catching_up(self, before: Manifest) -> set[Birth]:
-        """The births of inputs that get, in their first epoch, what came before."""
-        return {q.known.birth for q in self._queries.values() if q.history and q.name not in before.queries}
-
-    def _history(self, job: Job, before: Manifest) -> list[DataFrame]:
-        """For queries that asked for it, the rows that have counted; what was refused then is not told again."""
-        frames, births = [], self._catching_up(before)
-        for name in sorted(self._ready().sources(births) & set(before.sources)):
-            if not self.definitions[name].table:
-                newest = before.sources[name].newest
-                rows = self.past(name).frame.filter(f"bad IS NULL AND ts <= {newest}")
-                frames.append(job.enter(rows, [job.feed(name, self._ready().lanes_from(name, births))]))
-        return frames
 
     def _renews(self, before: Manifest) -> bool:
         """Whether somebody who keeps state has left its wave, or begins anew: then logs do, without what nobody runs any more."""

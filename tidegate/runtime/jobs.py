@@ -206,14 +206,13 @@ class Job:
         self, rows: pa.Table | None, upto: int, read: Mapping[int, Mapping[int, Frame]] | None = None
     ) -> list[Message]:
         """Run the epoch in this process; the messages of what would have been tasks. `read`: partition -> lane -> rows of files."""
-        reach("before state")
-        for boundary in self.physical.boundaries:
-            epoch = replace(self._epoch(boundary.wave, upto), files=None)
-            parts = _by_partition(rows, self.partitions)
-            found = [b for p, part in enumerate(parts) for b in run_wave(epoch, p, part, (read or {}).get(p))]
-            rows = pa.Table.from_batches(found) if found else None
-        reach("after state")
-        return delivered([] if rows is None else rows.column("meta").to_pylist())
+        return run_waves(
+            self.physical,
+            self.partitions,
+            lambda wave: replace(self._epoch(wave, upto), files=None),
+            rows,
+            read,
+        )
 
     def _read(self, reading: Reading | None, boundary: Boundary, upto: int) -> list[DataFrame]:
         """Rows read as columns for the stages of a wave: they need not pass through the waves before it."""
@@ -263,6 +262,24 @@ class Job:
         """Where tasks leave large blocks for each other, if they all run on this machine."""
         together = self.storage.local is not None and on_one_machine(self.spark)
         return self.storage.below(BLOCKS) if together else None
+
+
+def run_waves(
+    physical: Physical,
+    partitions: int,
+    epoch_of: Callable[[int], Epoch],
+    rows: pa.Table | None,
+    read: Mapping[int, Mapping[int, Frame]] | None,
+) -> list[Message]:
+    """The waves of an epoch in this process, one partition after the other; the messages of what would have been tasks."""
+    reach("before state")
+    for boundary in physical.boundaries:
+        epoch = epoch_of(boundary.wave)
+        parts = _by_partition(rows, partitions)
+        found = [b for p, part in enumerate(parts) for b in run_wave(epoch, p, part, (read or {}).get(p))]
+        rows = pa.Table.from_batches(found) if found else None
+    reach("after state")
+    return delivered([] if rows is None else rows.column("meta").to_pylist())
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
@@ -366,7 +383,8 @@ def _of_spark(text: str) -> Diagnostic | None:
     if condition == "FAILED_READ_FILE":
         return BrokenFileError.of(text)
     message = message.split(" If necessary set", maxsplit=1)[0].split("SQLSTATE", maxsplit=1)[0]
-    return Diagnostic(condition, message.strip())
+    # Positions in a plan say nothing to people.
+    return Diagnostic(condition, re.sub(r"\b[cgs]\d+\b", "…", message.strip()))
 
 
 def source_names(roots: Mapping[str, Node]) -> set[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
 
 from tidegate.algebra.operators import Node
 from tidegate.connectors.memory import arrow_rows, stamped_rows
@@ -29,11 +30,13 @@ from tidegate.runtime.graph import LiveGraph
 from tidegate.runtime.inboxes import Inbox
 from tidegate.runtime.jobs import BrokenFileError, source_names
 from tidegate.runtime.ledger import SourceProgress
+from tidegate.runtime.notes import EVERY, Note, write_note
 from tidegate.runtime.polling import Polled
 from tidegate.runtime.queries import Joining, Query
 from tidegate.runtime.query_table import State
 from tidegate.runtime.refusals import report
 from tidegate.runtime.results import Result
+from tidegate.spark.context import part_done
 from tidegate.storage import name_in_path
 
 LOG = logging.getLogger("tidegate")
@@ -61,6 +64,8 @@ class LiveRun:
         self._polled: dict[str, Polled] = {}
         self._gates: dict[str, FileGate] = {}
         self._reported: Mapping[str, SourceProgress] = {}
+        self._noted = 0.0
+        """When the last note was left, by a clock that only runs on."""
         graph.past = self._past
 
     # Life.
@@ -96,6 +101,7 @@ class LiveRun:
         self._claimed()
         drive = self._made()
         self.every = drive.pace if self._asked_pace is None else self._asked_pace
+        self._note("running")
         drive.start(self.every)
 
     def drain(self) -> None:
@@ -118,6 +124,8 @@ class LiveRun:
         Not `settled`: it never began, so no query ends for good that was to end with it.
         """
         self._halt(settled)
+        if settled and self._noted and self.failure is None:
+            self._note("stopped")
         self.graph.release()
 
     def _halt(self, settled: bool = True) -> None:
@@ -244,13 +252,16 @@ class LiveRun:
         return self.graph.result(name)
 
     def status(self) -> dict[str, Any]:
-        """The graph's figures, and whether it runs."""
+        """The graph's figures, and whether it runs; of queries that catch up, which part they have."""
+        found = self.graph.status()
+        part = part_done(self._spark) if found["catching_up"] else 0.0
         return {
-            **self.graph.status(),
+            **found,
+            "catching_up": dict.fromkeys(found["catching_up"], part),
             "files": {name: gate.status() for name, gate in self._gates.items()},
             "running": self.is_active,
             "waiting_for": self.graph.missing() if self._waiting is not None else [],
-            "failure": None if (found := self.trouble) is None else masked(str(found)),
+            "failure": None if (failure := self.trouble) is None else masked(str(failure)),
         }
 
     def push(self, name: str, rows: Any) -> None:
@@ -308,13 +319,11 @@ class LiveRun:
             return None
         return Inbox(self.graph.storage, definition, source, gate)
 
-    def _past(self, name: str) -> RawStream:
+    def _past(self, name: str) -> DataFrame | None:
         """The rows of a stream that have counted, read again."""
-        definition = self.graph.definitions[name]
-        inbox = self._inbox(definition) if self.graph.ledger.latest.batch < 0 else None
-        if inbox is None or inbox.gate is None or definition.stamped:
-            return not_kept(name)
-        return inbox.past(self._spark)
+        latest = self.graph.ledger.latest
+        inbox = self._inbox(self.graph.definitions[name]) if latest.batch < 0 else None
+        return not_kept(name) if inbox is None else inbox.past(self._spark, latest)
 
     def ready(self) -> None:
         """Before an epoch: whether what Spark alone follows may still be read (links may have come), and which files are gone."""
@@ -330,7 +339,17 @@ class LiveRun:
             yield
         except Exception as problem:
             self.failure = foreign(problem)
+            self._note("failed")
             raise self.failure from problem
+        if time.monotonic() - self._noted >= EVERY:
+            self._note("running")
+
+    def _note(self, state: str) -> None:
+        """Tell those who look at the directory."""
+        self._noted = time.monotonic()
+        tables = tuple(sorted(n for n, d in self.graph.definitions.items() if d.table))
+        failure = None if self.failure is None else masked(str(self.failure))
+        write_note(self.graph.storage, Note.of(self.graph.figures, state, failure, tables))
 
     def look(self) -> bool:
         """Ask the sources that are asked for their rows, let in files; whether one that was asked had something."""
@@ -353,8 +372,8 @@ class LiveRun:
 
     def _structured(self) -> list[RawStream]:
         """The streams as Spark follows them."""
-        for name, inbox in self._inboxes().items():
-            inbox.discard(self.graph.ledger.latest.taken.get(name, ()))
+        for inbox in self._inboxes().values():
+            inbox.discard(self.graph.ledger.latest)
             inbox.give_back()
         return [self._source(self.graph.definitions[n]) for n in self._reading]
 

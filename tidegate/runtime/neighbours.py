@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate.algebra.operators import Node
@@ -42,11 +43,11 @@ class Neighbours:
     def add(self, query: Query) -> None:
         self.together = united([self.together, query.physical])
         self._views.add(query.name, query.runs)
-        self._alike.add(query.name, query.plan, query.as_one)
+        self._alike.add(query)
 
     def remove(self, query: Query, rest: Iterable[Query]) -> None:
         self._views.remove(query.name, query.runs)
-        if not self._alike.remove(query.name, query.as_one):
+        if not self._alike.remove(query):
             self.together = united(q.physical for q in rest)
 
     def change(self) -> None:
@@ -57,10 +58,30 @@ class Neighbours:
         self, name: str, plan: Node, functions: Mapping[str, Any], moment: Moment
     ) -> tuple[Answer, KnownQuery]:
         """How a query is answered that joins, and what the graph is to remember of it."""
+        alike = self._alike.general(plan)
+        if alike is not None and (same := self._alike.example(alike)) is not None:
+            # What runs for them runs for one more.
+            mine = replace(same.physical, answers={name: same.known.answer})
+            return Answer(plan, mine, as_one=alike), replace(same.known, owner=uuid.uuid4().hex)
         running, others = self._who(moment)
         company = Company(self.together, running, moment.kept)
-        alike = self._alike.general(plan)
         return joined(name, plan, functions, moment.before, company, others, moment.width, self._views, alike)
+
+    def folded(
+        self, query: Query, others: Mapping[str, Query], functions: Mapping[str, Any], moment: Moment
+    ) -> list[Query]:
+        """Those that are alike with a query that runs as one with all that follow, and that have not run yet: as one, too."""
+        found = []
+        for other in self._alike.alone(query):
+            if not other.history and other.name not in moment.before.queries:
+                self.remove(other, [q for n, q in others.items() if n != other.name])
+                answer, known = self.answer(other.name, other.plan, functions, moment)
+                known = replace(known, owner=other.known.owner)
+                found.append(
+                    replace(other, physical=answer.physical, known=known, views=(), as_one=answer.as_one)
+                )
+                self.add(found[-1])
+        return found
 
     def told(self, answer: Answer, plan: Node) -> list[str]:
         """For EXPLAIN: who answers, or why nobody does."""

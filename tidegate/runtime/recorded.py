@@ -14,11 +14,13 @@ from tidegate.exchange.messages import Message, Quarantined
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.jobs import Job, Physical, Progress
 from tidegate.runtime.ledger import Ledger, SourceProgress, after
+from tidegate.runtime.previews import Heads
 from tidegate.runtime.refusals import all_refused, report, stop_at_refused
 from tidegate.runtime.repartition import repartition
 from tidegate.spark.context import cores
 from tidegate.time import MAX, MIN
 from tidegate.worker.columnar import Columnar, columnar, reading
+from tidegate.worker.stopping import mark_stopped, unmark
 
 BYTES_PER_EPOCH = 3 << 30
 """How much of the sources' files one epoch may hold; kernels work in memory."""
@@ -39,26 +41,42 @@ class Recording:
     data: Mapping[str, Any]
     asked: int | None
     """So many partitions, whatever the rows are."""
+    heads: Heads | None = None
+    """The first rows of the sources, where no others are to be read."""
 
     def run(self, ledger: Ledger, boundaries: Sequence[int] | None, progress: Progress | None) -> None:
         """Play all rows through the epochs that end at the boundaries (the last one is the end of time).
 
         The answer does not depend on them. A ledger that holds earlier epochs is continued.
         """
-        streams = {n: read_recorded(self.spark, d, self.data.get(n)) for n, d in self.definitions.items()}
-        columns = {n: columnar(d, self.physical.lanes_from(n)) for n, d in self.definitions.items()}
-        ends = [*(self._boundaries(streams) if boundaries is None else boundaries), MAX]
+        streams, readable = self._streams()
+        if self.heads is None:
+            ends = [*(self._boundaries(streams) if boundaries is None else boundaries), MAX]
+        else:
+            ends = [self.heads.upto]
         ends = [e for e in sorted(set(ends)) if e > ledger.latest.upto]
-        readable = [c for c in columns.values() if c is not None]
         partitions = self.asked or ledger.latest.partitions or self._partitions(readable)
         repartition(self.spark, self.physical, ledger, partitions)
-        for done, upto in enumerate(ends):
-            if progress is not None:
-                progress(done / len(ends))
-            self._epoch(ledger, streams, readable, upto, partitions)
+        unmark(ledger.storage)
+        try:
+            for done, upto in enumerate(ends):
+                if progress is not None:
+                    progress(done / len(ends))
+                self._epoch(ledger, streams, readable, upto, partitions)
+        except BaseException:
+            mark_stopped(ledger.storage)
+            raise
         report(ledger.latest.sources, ledger.storage)
         if progress is not None:
             progress(1.0)
+
+    def _streams(self) -> tuple[Mapping[str, RawStream], list[Columnar]]:
+        """The sources as Spark reads them, and those that can be read as columns."""
+        if self.heads is not None:
+            return self.heads.streams, []
+        streams = {n: read_recorded(self.spark, d, self.data.get(n)) for n, d in self.definitions.items()}
+        columns = (columnar(d, self.physical.lanes_from(n)) for n, d in self.definitions.items())
+        return streams, [c for c in columns if c is not None]
 
     def _epoch(
         self,

@@ -37,7 +37,7 @@ class Result(Readable):
     `parts` and `manifest` are asked each time, so that a running query's answer grows.
     """
 
-    spark: SparkSession
+    session: Callable[[], SparkSession]
     storage: Storage
     name: str
     schema: Schema
@@ -57,6 +57,10 @@ class Result(Readable):
     """Whether every row lasts one instant, as those of a stream do."""
     selection: Selection | None = None
     """The rows are some of another answer's."""
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.session()
 
     @property
     def upto(self) -> int:

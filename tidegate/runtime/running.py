@@ -6,6 +6,7 @@ Queries of one kind of time run in one graph. The first of them decides how ofte
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.advice import warn
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.graph_drawing import drawn, running_graph
+from tidegate.runtime.jobs import Progress
 from tidegate.runtime.ledger import end_query, latest_manifest
 from tidegate.runtime.live import LiveRun
 from tidegate.runtime.notebook import LiveTable, show_once
@@ -35,8 +37,8 @@ from tidegate.runtime.subscriptions import Subscription
 from tidegate.runtime.summary import IN_BATCHES, INTEGERS, TIMESTAMPS, describe_state
 from tidegate.runtime.tables import Readable
 from tidegate.storage import Storage
-from tidegate.time import BATCHES, MIN, ticks_of
-from tidegate.types import BIGINT, Type
+from tidegate.time import BATCHES, MIN, period, ticks_of
+from tidegate.types import BIGINT, TIMESTAMP, Type
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,13 @@ class Asked:
     def kept(self) -> int | None:
         """How long answers are to be kept, in the graph's ticks."""
         return self.retention * BATCHES if self.batches and self.retention is not None else self.retention
+
+    def lasting(self, ticks: int) -> str:
+        """So many of the graph's ticks, as people say them."""
+        timestamps = self.domain == TIMESTAMP
+        return period(ticks // BATCHES if self.batches else ticks, timestamps).lower() + " ticks" * (
+            not timestamps
+        )
 
 
 class Running:
@@ -311,10 +320,10 @@ def _check_pace(run: LiveRun, asked: Asked) -> None:
             help="queries over the same kind of time share their epochs: leave `epochs` out, or stop the others first",
         )
     if asked.kept is not None and asked.kept != run.graph.retention:
-        kept = "for ever" if run.graph.retention is None else f"for {run.graph.retention} ticks"
+        kept = "for ever" if run.graph.retention is None else f"for {asked.lasting(run.graph.retention)}"
         raise Diagnostic(
             "RETENTION_DIFFERS",
-            f"'{asked.name}' asks for answers to be kept for {asked.kept} ticks, and its graph keeps them {kept}",
+            f"'{asked.name}' asks for answers to be kept for {asked.lasting(asked.kept)}, and its graph keeps them {kept}",
             help="queries over the same kind of time share their retention: leave `retention` out, or stop the others first",
         )
 
@@ -352,7 +361,7 @@ class LiveQuery(Readable):
         it reads by itself it sees the rows from then on: windows must fill before nothing is missing, and what has no bounded validity
         (ROWS, UNBOUNDED, KEY) never stops to depend on what came before.
         """
-        complete = self.query.known.complete
+        complete = self.run.graph.now(self.query).known.complete
         return complete if complete in (None, MIN) else -(-complete // self.result.width)
 
     @property
@@ -432,6 +441,23 @@ class LiveQuery(Readable):
             return self.run.wait(seconds)
         except Diagnostic as diagnostic:
             raise self.running.failure(self.run, diagnostic) or diagnostic from None
+
+    def catch_up(self, progress: Progress | None = None, seconds: float | None = None) -> bool:
+        """Wait, at most some seconds, until a query that was started with its history has been told it; whether it has.
+        `progress` is called with the part that is done, as `run` does."""
+        graph, end = self.run.graph, None if seconds is None else time.monotonic() + seconds
+        while self.name in graph.figures.catching_up and self.is_in_graph:
+            if (failure := self.running.failure(self.run)) is not None:
+                raise failure
+            if progress is not None:
+                progress(self.run.status()["catching_up"].get(self.name, 1.0))
+            if end is not None and time.monotonic() >= end:
+                return False
+            with graph.committed:
+                graph.committed.wait(0.2)
+        if progress is not None:
+            progress(1.0)
+        return True
 
     def finish(self) -> None:
         """Take in what the sources hold now and make every answer final: for sources that have an end.

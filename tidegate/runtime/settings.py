@@ -31,6 +31,8 @@ class Settings:
 
     live = False
     """Whether `sql` starts every query as a live one, files included."""
+    unnamed: str | None = None
+    """What a live query is called that nobody has named; None: by what it means."""
     epoch: float | None = None
     """Seconds from one epoch to the next, for queries that `sql` starts; None: as those that run already, or as their drive has it."""
     epochs: Epochs | None = None

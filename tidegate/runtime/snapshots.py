@@ -43,6 +43,31 @@ def without_order(statement: exp.Expression) -> tuple[exp.Expression, Ordering]:
     return bare, Ordering(tuple(order.expressions), limited)
 
 
+HIDDEN = "_tidegate_order_"
+
+
+def with_order(asked: exp.Expression, order: Ordering) -> tuple[exp.Expression, Ordering]:
+    """The statement with columns that it is ordered by and does not select, which are hidden again.
+
+    Where rows are made one (DISTINCT) or come from several queries, only what is selected can order them.
+    """
+    if not isinstance(asked, exp.Select) or asked.args.get("distinct") is not None:
+        return asked, order
+    named = {e.alias_or_name.lower() for e in asked.expressions}
+    everything = any(e.is_star for e in asked.expressions)
+    wider, terms = asked.copy(), []
+    for term in order.terms:
+        this = term.this
+        plain = isinstance(this, exp.Column) and not this.table and (everything or this.name.lower() in named)
+        if not plain and not isinstance(this, exp.Literal):
+            name = f"{HIDDEN}{len(wider.expressions)}"
+            wider.select(exp.alias_(this.copy(), name), copy=False)
+            term = term.copy()
+            term.set("this", exp.column(name))
+        terms.append(term)
+    return wider, Ordering(tuple(terms), order.optional)
+
+
 @dataclass(frozen=True)
 class Ordering:
     """Columns of a result, by name or number. Where LIMIT has had its say already, others are left out."""
@@ -56,7 +81,9 @@ class Ordering:
         if not places or None in places:
             return rows
         by = [_direction(t, f"c{p}") for t, p in zip(self.terms, places, strict=True)]
-        return rows.toDF(*(f"c{i}" for i in range(len(names)))).orderBy(*by).toDF(*names)
+        ordered = rows.toDF(*(f"c{i}" for i in range(len(names)))).orderBy(*by)
+        shown = [i for i, name in enumerate(names) if not name.startswith(HIDDEN)]
+        return ordered.select(*(f"c{i}" for i in shown)).toDF(*(names[i] for i in shown))
 
     def _place(self, term: exp.Expression, names: list[str]) -> int | None:
         lowered = [n.lower() for n in names]

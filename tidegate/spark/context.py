@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from tidegate.errors import Diagnostic
+from tidegate.redaction import learn
+from tidegate.spark.logs import JavaLog, log_configuration
 
 _SECRET_OPTIONS = "(?i)url|secret|password|passwd|passphrase|token|credential|key|jaas"
-
-_QUIET = """\
-rootLogger.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %replace{%replace{%m%n%ex}{://([^/:@ ]*):[^/@ ]+@}{://$1:***@}}{(?i)((?:password|passwd|passphrase|secret|token|credential|key|jaas)[a-z._-]*["']? *[=:] *["']?)[^ "'&;,)]+}{$1***}
-"""
 
 _LATE_OPTIMIZING = [
     "-XX:Tier4InvocationThreshold=50000",
@@ -42,44 +32,109 @@ def spark_session(
     spark: SparkSession | None = None,
     packages: Sequence[str] = (),
     verbose: bool = False,
+    conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """A session beside a given or the running one, or a new one at `master` (default: every core of this machine).
 
-    `packages` are connector coordinates (Kafka, Delta, …) that Spark fetches by name at start. Unless `verbose`,
-    what the JVM writes goes to a file in the directory for temporary files: errors reach Python as exceptions.
+    `packages` are connector coordinates (Kafka, Delta, …) that Spark fetches by name at start, `conf` further settings of
+    Spark's. Unless `verbose`, what the JVM writes goes to a file: errors reach Python as exceptions.
     """
+    conf = checked_conf(conf or {})
     calls = logging.getLogger("py4j")
     if calls.level == logging.NOTSET:
         calls.setLevel(
             logging.INFO
         )  # a program that logs everything would log every option that goes to Java, secrets too
-    if spark is not None:
-        return own_session(spark)
-    running = SparkSession.getActiveSession()
-    if running is not None and master is None and not packages:
-        return own_session(running)
+    running = spark or SparkSession.getActiveSession()
+    if running is not None and (packages or conf):
+        _refuse_late(running, packages, conf)
+    if running is not None and (spark is not None or master is None):
+        return own_session(running, **conf)
     # Workers must run the interpreter that holds the packages, not the first python3 on the path.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.appName("tidegate").master(master or "local[*]")
-    for name, value in settings(master or "local[*]", verbose).items():
+    told = _told(settings(master or "local[*]", verbose), packages, conf)
+    told |= {"spark.app.name": "tidegate", "spark.master": master or "local[*]"}
+    builder = SparkSession.builder
+    for name, value in told.items():
         builder = builder.config(name, value)
-    if packages:
-        builder = builder.config("spark.jars.packages", ",".join(packages))
-    if verbose:
+    if verbose or SparkContext._gateway is not None or "SPARK_REMOTE" in os.environ:
         return builder.getOrCreate()
+    return _launched(builder, told)
+
+
+def _launched(builder: SparkSession.Builder, told: Mapping[str, str]) -> SparkSession:
+    """A session whose JVM writes to the log, from its first word on: no option silences what it prints before any is read."""
     # PySpark logs every error that it raises, with the Java stack; the exception says it all.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-    with _quiet_launch() as log:
-        try:
-            session = builder.getOrCreate()
-        except Exception as problem:
-            tail = log.read_text(errors="replace")[-2000:]
+    log = JavaLog.opened()
+    try:
+        conf = SparkConf().setAll(list(told.items()))
+        gateway = launch_gateway(conf, {"stdout": log.handle, "stderr": log.handle})  # type: ignore[no-untyped-call]
+        SparkContext(conf=conf, gateway=gateway)
+        return builder.getOrCreate()
+    except Exception as problem:
+        said = log.said()
+        raise Diagnostic(
+            "SPARK_START",
+            f"Spark did not start: {str(problem).splitlines()[0]}\n{said}".rstrip(),
+            help=_advice(said, str(log.file)),
+        ) from problem
+    finally:
+        os.close(log.handle)
+
+
+def _advice(said: str, log: str) -> str:
+    if "unresolved dependency" in said or "not found" in said.lower():
+        return f"is the package's name right (group:artifact:version), and can it be fetched from here? All that Java said is in {log}"
+    return f"Spark 4.3 needs a full Java runtime, version 17 or later; set JAVA_HOME to it. All that Java said is in {log}"
+
+
+def checked_conf(conf: Mapping[str, str]) -> dict[str, str]:
+    """Settings of Spark's that a user may make: none that decides values."""
+    for name, value in conf.items():
+        learn(name, value)
+        if not name.startswith("spark."):
             raise Diagnostic(
-                "SPARK_START",
-                f"Spark did not start: {problem}\n{tail}".rstrip(),
-                help="Spark 4.3 needs a full Java runtime, version 17 or later; set JAVA_HOME to it",
-            ) from problem
-    return session
+                "WRONG_ARGUMENTS",
+                f"'{name}' is no setting of Spark's",
+                help="their names begin with 'spark.', as in spark.driver.memory=4g",
+            )
+        if name in _MEANING and str(value).lower() != _MEANING[name].lower():
+            raise Diagnostic(
+                "WRONG_ARGUMENTS",
+                f"'{name}' is always {_MEANING[name]}: another value would change answers",
+                help="leave it out",
+            )
+    return {name: str(value) for name, value in conf.items()}
+
+
+def _told(own: Mapping[str, str], packages: Sequence[str], conf: Mapping[str, str]) -> dict[str, str]:
+    """Our settings with the user's, which go before; of lists that both give, both count.
+
+    >>> _told({"a": "1", "spark.driver.extraJavaOptions": "-X"}, ["g:a:1"], {"a": "2", "spark.driver.extraJavaOptions": "-Y"})
+    {'a': '2', 'spark.driver.extraJavaOptions': '-X -Y', 'spark.jars.packages': 'g:a:1'}
+    """
+    found = {**own, **conf}
+    java = "spark.driver.extraJavaOptions"
+    if java in own and java in conf:
+        found[java] = f"{own[java]} {conf[java]}"
+    named = [*filter(None, conf.get("spark.jars.packages", "").split(",")), *packages]
+    return found | ({"spark.jars.packages": ",".join(named)} if named else {})
+
+
+def _refuse_late(running: SparkSession, packages: Sequence[str], conf: Mapping[str, str]) -> None:
+    """A Spark that runs already can be told some settings, and no packages."""
+    known = set((running.conf.get("spark.jars.packages", "") or "").split(","))
+    late = sorted(set(packages) - known)
+    late += [
+        n for n, v in conf.items() if running.conf.get(n, None) != v and not running.conf.isModifiable(n)
+    ]
+    if late:
+        raise Diagnostic(
+            "SPARK_RUNS",
+            f"Spark runs already in this process, and takes {', '.join(late)} only at its start",
+            help="connect with them before anything starts Spark, or give them to the session that you hand in",
+        )
 
 
 _MEANING = {
@@ -170,7 +225,7 @@ def settings(master: str, verbose: bool) -> dict[str, str]:
     options = _LATE_OPTIMIZING if local else []
     if not verbose:
         found["spark.log.level"] = "ERROR"
-        options = [*options, f"-Dlog4j2.configurationFile={_log_configuration().as_uri()}"]
+        options = [*options, f"-Dlog4j2.configurationFile={log_configuration().as_uri()}"]
     if options:
         found["spark.driver.extraJavaOptions"] = " ".join(options)
     return found
@@ -194,31 +249,12 @@ def _driver_memory() -> str:
     return f"{max(1024, min(8192, total // (4 << 20)))}m"
 
 
-def _log_configuration() -> Path:
-    """A file of this process's own: at a name that others can guess, they could lay one before."""
-    handle, name = tempfile.mkstemp(prefix="tidegate-log4j2-", suffix=".properties")
-    with os.fdopen(handle, "w") as file:
-        file.write(_QUIET)
-    atexit.register(Path(name).unlink, missing_ok=True)
-    return Path(name)
-
-
-@contextmanager
-def _quiet_launch() -> Iterator[Path]:
-    """Let the JVM that is launched inside inherit a file as its standard output and error.
-
-    The JVM prints to them before any logging configuration is read, and no option silences that.
-    """
-    handle, name = tempfile.mkstemp(prefix="tidegate-jvm-", suffix=".log")
-    sys.stdout.flush()
-    sys.stderr.flush()
-    saved = os.dup(1), os.dup(2)
-    os.dup2(handle, 1)
-    os.dup2(handle, 2)
+def part_done(spark: SparkSession) -> float:
+    """Which part of the tasks of the stages that run is done; 0: none, or nobody knows."""
     try:
-        yield Path(name)
-    finally:
-        os.dup2(saved[0], 1)
-        os.dup2(saved[1], 2)
-        for descriptor in (*saved, handle):
-            os.close(descriptor)
+        tracker = spark.sparkContext.statusTracker()
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    except Exception:  # a session at a distance has no context
+        return 0.0
+    every = sum(s.numTasks for s in stages if s is not None)
+    return sum(s.numCompletedTasks for s in stages if s is not None) / every if every else 0.0

@@ -34,6 +34,8 @@ def ask_spark(
             field = frame.selectExpr(f"{local.sql(dialect='spark')} AS value").schema["value"]
         except (AnalysisException, PySparkException) as problem:
             message = str(problem).split("SQLSTATE")[0].split("\n")[0].strip()
+            names = {f"c{place}": schema[index].name for index, place in places.items()}
+            message = re.sub(r"\bc\d+\b", lambda found: names.get(found[0], found[0]), message)
             unknown = "UNRESOLVED_ROUTINE" in str(problem)
             condition = "UNKNOWN_FUNCTION" if unknown else "TYPE_MISMATCH"
             raise Diagnostic(condition, message).at(span_of(expression)) from None

@@ -10,7 +10,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +43,7 @@ from tidegate.worker.columnar import Reading, read_split
 from tidegate.worker.quarantine import quarantined
 from tidegate.worker.result_files import write_results
 from tidegate.worker.segments import WAITING, States
+from tidegate.worker.stopping import ending_with
 
 COMPACT_AFTER = 24
 """So many segments of a level a log may have before they are merged."""
@@ -170,7 +171,7 @@ class WaveTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         partition = _partition()
-        with failures_raised():
+        with failures_raised(), nullcontext() if self.epoch.hold else ending_with(self.epoch.storage):
             if self.reading is None:
                 yield from run_wave(self.epoch, partition, batches)
             else:

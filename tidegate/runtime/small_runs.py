@@ -1,0 +1,79 @@
+"""Small recorded runs in this process, without Spark: of few rows, in files whose columns can be read here.
+
+The tasks are those of any other run (`runtime.jobs.run_waves`), so the answer is the same. What cannot be read here, or needs the user's code, or
+Spark's functions, is a run on Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from polars.exceptions import PolarsError
+
+from tidegate.connectors.memory import arrow_rows
+from tidegate.connectors.plain_csv import plain_rows
+from tidegate.language.catalog import StreamDefinition
+from tidegate.runtime.jobs import Physical, run_waves
+from tidegate.runtime.ledger import Ledger, after
+from tidegate.storage import Storage
+from tidegate.time import MAX, MIN
+from tidegate.worker.columnar import Columnar, columnar, of_files, read_here
+from tidegate.worker.tasks import Epoch
+
+MOST = 50_000
+"""Rows of all streams up to which a run is a small one: reading and working on them costs less than a job's price."""
+
+
+def run_small(
+    ledger: Ledger, physical: Physical, definitions: Mapping[str, StreamDefinition], data: Mapping[str, Any]
+) -> bool:
+    """Run it here, if it can be; whether it was."""
+    if ledger.storage.local is None or not physical.runs_anywhere or physical.lanes_from(None):
+        return False
+    streams: list[Columnar] = []
+    for number, (name, definition) in enumerate(sorted(definitions.items())):
+        found = _columns(ledger.storage, physical, name, definition, data.get(name), number)
+        if found is None or sum(s.rows for s in streams) + found.rows > MOST:
+            return False
+        streams.append(found)
+    try:
+        read = read_here(streams, physical.lanes, 1)
+    except (PolarsError, OSError):  # Spark tells what is wrong with a file
+        return False
+
+    def epoch(wave: int) -> Epoch:
+        return Epoch(
+            physical.packed, wave, 1, MIN, MAX, ledger.storage, {}, keep_state=False, hold=False, partitions=1
+        )
+
+    messages = run_waves(physical, 1, epoch, None, read)
+    ledger.commit(after(ledger.latest, messages, upto=MAX, partitions=1))
+    return True
+
+
+def _columns(
+    storage: Storage, physical: Physical, name: str, definition: StreamDefinition, data: Any, number: int
+) -> Columnar | None:
+    """A stream's rows as columns: of Parquet files as they are, of others by a file of this run."""
+    lanes = physical.lanes_from(name)
+    if definition.table or definition.stamped or not lanes:
+        return None
+    if definition.last_tick(definition.entered, live=False) is not None:
+        return None
+    if definition.source.function == "parquet":
+        return columnar(definition, lanes)
+    rows: pa.Table | None = None
+    if definition.source.function == "memory" and isinstance(data, pa.Table) and data.num_rows <= MOST:
+        rows = arrow_rows(definition, data)
+    elif definition.source.function == "csv":
+        rows = plain_rows(definition)
+    if rows is None:
+        return None
+    file = f"read/{number}.parquet"
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink)
+    storage.write(file, sink.getvalue())
+    return of_files(definition, lanes, [storage.path(file)])

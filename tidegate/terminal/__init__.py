@@ -1,0 +1,1 @@
+"""What people meet in a terminal: answers as text, the shell, progress, live runs."""
