@@ -145,7 +145,10 @@ class Query:
         return replace(result, key=self.key)
 
     def preview(self, rows: int) -> DataFrame:
-        """The first rows of the answer over recorded data, with their validity, from no more of the sources than they need."""
+        """The first rows of the answer over recorded data, with their validity, from no more of the sources than they need.
+
+        Example: `tg.query("SELECT room FROM Temp WINDOW(RANGE 5)").preview(10).show()`
+        """
         if self.is_live:
             raise Diagnostic(
                 "SOURCE_LIVE",

@@ -444,7 +444,10 @@ class LiveQuery(Readable):
 
     def catch_up(self, progress: Progress | None = None, seconds: float | None = None) -> bool:
         """Wait, at most some seconds, until a query that was started with its history has been told it; whether it has.
-        `progress` is called with the part that is done, as `run` does."""
+        `progress` is called with the part that is done, as `run` does.
+
+        Example: `h = q.start("hot", history=True); h.catch_up(seconds=60)`
+        """
         graph, end = self.run.graph, None if seconds is None else time.monotonic() + seconds
         while self.name in graph.figures.catching_up and self.is_in_graph:
             if (failure := self.running.failure(self.run)) is not None:
