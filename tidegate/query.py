@@ -150,7 +150,7 @@ class Query:
     def preview(self, rows: int) -> DataFrame:
         """The first rows of the answer over recorded data, with their validity, from no more of the sources than they need.
 
-        Example: `tg.query("SELECT * FROM S").preview(5).show()`
+        Example: `tg.query("SELECT room FROM Temp WINDOW(RANGE 5)").preview(10).show()`
         """
         if self.is_live:
             raise Diagnostic(

@@ -20,8 +20,8 @@ from tidegate.runtime.notebook import NotebookProgress
 from tidegate.runtime.plotting import MOST_LINES, bars, draw_bars, draw_steps, step_lines
 
 NOT_FOR_PEOPLE = {
-    "Session": {"execute", "bound_query", "sink_of", "start", "set_option", "engine", "spark"},
-    "Query": {"asked", "into", "opened", "written", "stable_name"},
+    "Session": {"execute", "bound_query", "sink_of", "start", "set_option", "shown", "engine", "spark"},
+    "Query": {"asked", "foresee", "into", "opened", "written", "stable_name"},
     "Result": {"horizon", "signed", "changes_between", "delivered", "first_tick", "kept_changes", "refuse_forgotten"},
     "LiveQuery": set(),
 }  # fmt: skip

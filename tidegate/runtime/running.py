@@ -446,7 +446,7 @@ class LiveQuery(Readable):
         """Wait, at most some seconds, until a query that was started with its history has been told it; whether it has.
         `progress` is called with the part that is done, as `run` does.
 
-        Example: `h.catch_up(print)`
+        Example: `h = q.start("hot", history=True); h.catch_up(seconds=60)`
         """
         graph, end = self.run.graph, None if seconds is None else time.monotonic() + seconds
         while self.name in graph.figures.catching_up and self.is_in_graph:
