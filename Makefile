@@ -55,7 +55,8 @@ fuzz: venv ## the property tests, with many fresh random examples (EXAMPLES=2000
 		TIDEGATE_FUZZ_CASES=$(or $(CASES),5000) TIDEGATE_FUZZ_SEED=$(or $(SEED),1000000) \
 		TIDEGATE_ENGINE_ROUNDS=$(or $(ROUNDS),20) TIDEGATE_KILLS=$(or $(KILLS),300) \
 		TIDEGATE_DAMAGES=$(or $(DAMAGES),5000) TIDEGATE_DAMAGED_RESTARTS=$(or $(RESTARTS),100) \
-		TIDEGATE_INPUT_CASES=$(or $(FILES),2000) $(PYTEST) tests/fuzz tests/spark/test_engine_against_reference.py \
+		TIDEGATE_INPUT_CASES=$(or $(FILES),2000) TIDEGATE_GRAPH_EPOCHS=$(or $(EPOCHS),500) $(PYTEST) tests/fuzz tests/spark/test_engine_against_reference.py \
+		tests/spark/test_changing_graph.py \
 		tests/spark/test_crashes.py tests/spark/test_kills.py tests/spark/test_damage.py tests/spark/test_input_fuzz.py $(ARGS)
 
 bench: venv ## all benchmarks, into docs/performance.md (one: ARGS="nexmark --queries q1,q5 --events 10M --engines tidegate,flink")

@@ -3,9 +3,12 @@
     python benchmarks/many_queries.py 1 10 100 1000           # windows
     python benchmarks/many_queries.py filters 1 10 100 1000
     python benchmarks/many_queries.py templates 5 50 500 10000
+    python benchmarks/many_queries.py common 1 10 100 1000
+    python benchmarks/many_queries.py apart 1 10 100
 
 Each query counts the rows of a key in a window of its own size, so no two of them are the same; or each has a condition of its own on one
-count; or they are of five templates that differ in constants: a key, a group, a range, a prefix, a threshold. An epoch brings 1,000 rows. Memory is that
+count; or they are of five templates that differ in constants: a key, a group, a range, a prefix, a threshold; or each groups the same counts in its own way,
+with the counts in common or apart (each then counts by a condition of its own that always holds). An epoch brings 1,000 rows. Memory is that
 of this process, of Java and of Spark's workers, at the end.
 """
 
@@ -33,7 +36,11 @@ TEMPLATES = (
     "SELECT name, MAX(v) AS m FROM S WINDOW(RANGE 20) WHERE name LIKE 'n{}%' GROUP BY name",
     "SELECT k, AVG(v) AS a FROM S WINDOW(RANGE 20) GROUP BY k HAVING AVG(v) > {}",
 )
+OVER = "SELECT n % {} AS rest, COUNT(*) AS c FROM ({}) GROUP BY n % {}"
+APART = "SELECT k, COUNT(*) AS n FROM S WINDOW(RANGE 20) WHERE v + {} >= 0 GROUP BY k"
 KINDS = {
+    "common": lambda i: OVER.format(i + 2, COUNTS.format(20), i + 2),
+    "apart": lambda i: OVER.format(i + 2, APART.format(i), i + 2),
     "templates": lambda i: TEMPLATES[i % 5].replace("{}", str(i // 5)),
     "windows": lambda i: COUNTS.format(10 + i),
     "filters": lambda i: f"SELECT k, n FROM ({COUNTS.format(20)}) WHERE n > {i}",

@@ -9,16 +9,32 @@ from tidegate.policy import CLOSED, OPEN, Policy, closed
 
 if TYPE_CHECKING:
     from tidegate.query import Query
+    from tidegate.runtime.results import Result
+    from tidegate.runtime.running import LiveQuery
+    from tidegate.runtime.verification import Verification
     from tidegate.session import Session, connect
 
-__all__ = ["CLOSED", "OPEN", "Diagnostic", "Policy", "Query", "Session", "closed", "connect"]
+__all__ = [
+    "CLOSED", "OPEN", "Diagnostic", "LiveQuery", "Policy", "Query", "Result", "Session", "Verification", "closed",
+    "connect",
+]  # fmt: skip
 __version__ = "0.1.0"
+
+
+_HOMES = {
+    "connect": "tidegate.session",
+    "Session": "tidegate.session",
+    "Query": "tidegate.query",
+    "Result": "tidegate.runtime.results",
+    "LiveQuery": "tidegate.runtime.running",
+    "Verification": "tidegate.runtime.verification",
+}
 
 
 def __getattr__(name: str) -> Any:
     # Spark is imported when it is needed, so that the kernels' workers and `make check` never wait for it.
-    if name in ("connect", "Session", "Query"):
-        from tidegate import session
+    if name in _HOMES:
+        from importlib import import_module
 
-        return getattr(session, name)
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'tidegate' has no attribute {name!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -106,6 +107,12 @@ class Diagnostic(Exception):  # noqa: N818 - it is the word users read
         if self.help:
             lines.append(f"help: {self.help}")
         return "\n".join(lines)
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython and notebooks show: the error itself, and for a defect of Tidegate how it came about."""
+        if self.kind is Kind.INTERNAL:
+            return traceback.format_exception(self)
+        return str(self).split("\n")
 
     def __reduce__(self) -> tuple[object, ...]:
         return (

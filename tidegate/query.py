@@ -28,6 +28,7 @@ from tidegate.optimizer.driver import Firing, optimize
 from tidegate.physical.identity import identity_of, plan_identity
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.explaining import explained
+from tidegate.runtime.notebook import NotebookProgress, in_notebook
 from tidegate.runtime.places import Epochs
 from tidegate.runtime.previews import SIZES, heads_of
 from tidegate.runtime.results import Result
@@ -69,6 +70,11 @@ class Query:
     data: Mapping[str, Any]
     """The rows of streams and tables that the program holds itself."""
 
+    def __repr__(self) -> str:
+        text = " ".join(self.bound.text.split())
+        columns = ", ".join(f"{f.name} {f.type}" for f in self.schema if not f.hidden)
+        return f"Query({columns}: {text if len(text) <= 80 else text[:79] + '…'})"
+
     @cached_property
     def optimized(self) -> tuple[op.Node, tuple[Firing, ...]]:
         """The plan that runs, and the rules that made it from the one that was written."""
@@ -104,7 +110,10 @@ class Query:
             raise diagnostic.at((place, place + len(name))).locate(self.bound.text) from None
 
     def foresee(self, live: bool) -> None:
-        """Tell what is wrong with sources as far as that shows without Spark."""
+        """Tell what is wrong with sources as far as that shows without Spark.
+
+        Example: `tg.query("SELECT * FROM S").foresee(live=False)`
+        """
         for definition in self.definitions.values():
             place = max(0, self.bound.text.lower().find(definition.name.lower()))
             with told_at((place, place + len(definition.name)), self.bound.text):
@@ -116,7 +125,13 @@ class Query:
         return self.session.live or not all(map(registry.has_end, self.definitions.values()))
 
     def run(self, progress: Progress | None = None, boundaries: Sequence[int] | None = None) -> Result:
-        """The answer over recorded data, to the end of the sources; `boundaries` are instants at which epochs end."""
+        """The answer over recorded data, to the end of the sources; `boundaries` are instants at which epochs end.
+
+        In a notebook, a run of more than a second shows how far it is, unless `progress` is told.
+        Example: `r = tg.query("SELECT room FROM Temp WINDOW(RANGE 5)").run()`
+        """
+        if progress is None and in_notebook():
+            progress = NotebookProgress(self.name)
         if boundaries is not None and self.bound.batches:
             boundaries = [widened(b, BATCHES) for b in boundaries]
         with self._located():
@@ -133,7 +148,10 @@ class Query:
         return replace(result, key=self.key)
 
     def preview(self, rows: int) -> DataFrame:
-        """The first rows of the answer over recorded data, with their validity, from no more of the sources than they need."""
+        """The first rows of the answer over recorded data, with their validity, from no more of the sources than they need.
+
+        Example: `tg.query("SELECT room FROM Temp WINDOW(RANGE 5)").preview(10).show()`
+        """
         if self.is_live:
             raise Diagnostic(
                 "SOURCE_LIVE",
@@ -160,7 +178,10 @@ class Query:
         return result_key(self.bound.plan) if self.bound.output == "STREAMED" else None
 
     def at(self, instant: int | datetime | str, batch: int | None = None) -> DataFrame:
-        """The answer over recorded data at one instant, after its last batch or after the one given."""
+        """The answer over recorded data at one instant, after its last batch or after the one given.
+
+        Example: `tg.query("SELECT room FROM Temp WINDOW(RANGE 5)").at(4).show()`
+        """
         return self.run().at(instant, batch)
 
     def start(
@@ -180,6 +201,7 @@ class Query:
         refused. On the same state directory, a query of the same name goes on where it stopped. With `begin` False, the
         graph advances only when it is told to. With `history`, what came before is read again, where it can be: the answer is then that of a
         query which was there from the beginning.
+        Example: `h = tg.query("SELECT room FROM Temp WINDOW(RANGE 5)").start("hot", epoch=0.5)`
         """
         check_said(epoch, retention, epochs)
         if sink is not None and hasattr(sink, "path"):
@@ -242,7 +264,10 @@ class Query:
     def verify(
         self, instants: str | int = "all", progress: Progress | None = None, result: Result | None = None
     ) -> Verification:
-        """Run, and compare with the reference at every change point, or at a sample of them."""
+        """Run, and compare with the reference at every change point, or at a sample of them.
+
+        Example: `assert tg.query("SELECT room FROM Temp WINDOW(RANGE 5)").verify()`
+        """
         with self._located():
             return verify(
                 self.session.spark,
@@ -257,7 +282,10 @@ class Query:
             )
 
     def points(self, since: int, upto: int) -> synchronization.Report:
-        """The full and partial synchronization points of [since, upto), in ticks, over recorded data."""
+        """The full and partial synchronization points of [since, upto), in ticks, over recorded data.
+
+        Example: `tg.query("SELECT * FROM Hot").points(0, 100)`
+        """
 
         def events(plan: op.Node) -> set[int]:
             run = self.session.engine.run(
@@ -270,7 +298,10 @@ class Query:
         return synchronization.report(self.bound.plan, since, upto, events)
 
     def explain(self, form: str = "text") -> str:
-        """The plan: as text with the rules that fired and the stages, or as json, graphviz or mermaid."""
+        """The plan: as text with the rules that fired and the stages, or as json, graphviz or mermaid.
+
+        Example: `print(q.explain())`
+        """
         if form != "text":
             return {"json": to_json, "graphviz": to_graphviz, "mermaid": to_mermaid}[form](self.plan)
         with self._located():

@@ -9,6 +9,7 @@ r.at(4).show()
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -21,6 +22,7 @@ from sqlglot import exp
 
 from tidegate.connectors import registry
 from tidegate.connectors.functions import OwnConnectors
+from tidegate.connectors.raw import literal
 from tidegate.connectors.sinks import open_sink
 from tidegate.errors import Diagnostic, did_you_mean, told_at
 from tidegate.language import syntax
@@ -30,13 +32,14 @@ from tidegate.language.binder import bind
 from tidegate.language.catalog import SourceCall, StreamDefinition, ViewDefinition
 from tidegate.language.dialect import parse
 from tidegate.language.file_binding import file_definition
-from tidegate.language.file_items import FileReference
+from tidegate.language.file_items import FileReference, format_of
 from tidegate.language.signatures import parse_period
 from tidegate.language.statements import define
 from tidegate.policy import OPEN, Policy
 from tidegate.query import Query, run_together
 from tidegate.redaction import masked
 from tidegate.runtime.engine import Engine, check_place
+from tidegate.runtime.quarantines import refused_anywhere
 from tidegate.runtime.results import Result
 from tidegate.runtime.results_here import snapshot_here
 from tidegate.runtime.running import Asked, LiveQuery, Running
@@ -51,7 +54,7 @@ from tidegate.script import Script
 from tidegate.spark.context import checked_conf, spark_session
 from tidegate.spark.starting import Starting
 from tidegate.spark.typing import ask_spark
-from tidegate.spark.values import infer_columns, quote
+from tidegate.spark.values import infer_columns, quote, schema_ddl
 from tidegate.types import TIMESTAMP, Schema, Type, Value
 
 Progress = Callable[[float], None]
@@ -74,6 +77,7 @@ def connect(
     more where many recorded rows are read); state in another number of parts is cut anew when its queries go on.
     `policy` says what statements may reach: everything, or, for statements of others, `tidegate.CLOSED` and what is named.
     `packages` are connectors that Spark fetches at its start, as `"group:artifact:version"`; `conf` are settings of Spark's.
+    Example: `tg = tidegate.connect(state="state")`
     """
     return Session(spark, master, state, partitions, verbose, policy, packages, conf)
 
@@ -104,6 +108,11 @@ class Session(OwnConnectors, Settings):
             lambda: spark_session(self._master, self._given, self._packages, self._verbose, self._conf)
         )
 
+    def __repr__(self) -> str:
+        kinds = [d.kind for d in self.catalog.named]
+        counts = [f"{kinds.count(k)} {k.lower()}" for k in ("STREAMS", "VIEWS", "TABLES") if k in kinds]
+        return f"Session({', '.join([*counts, f'{len(self.queries())} running queries'])})"
+
     @property
     def spark(self) -> SparkSession:
         """The Spark session that everything runs on."""
@@ -127,11 +136,15 @@ class Session(OwnConnectors, Settings):
         slack: int | str = 0,
         batch: str | None = None,
     ) -> None:
-        """Register rows as a stream: dicts, tuples (with `schema`), pandas, Polars, Arrow or a Spark DataFrame.
+        """Register rows as a stream: dicts, tuples (with `schema`), pandas, Polars, Arrow (also a RecordBatchReader), a relation of
+        DuckDB, a Spark DataFrame, or the path of a CSV, JSON or Parquet file.
 
         `ordered_by` names the column that gives a row its time, `valid` the two that give its validity, `batch` the one that
         orders the rows of an instant into batches.
+        Example: `tg.stream("Temp", [{"room": "a", "degrees": 75, "t": 1}], ordered_by="t")`
         """
+        if isinstance(data, (str, os.PathLike)):
+            return self._register_file("STREAM", name, data, schema, _times(ordered_by, valid, batch), slack)
         columns, table = infer_columns(data, self._schema(schema))
         if schema is None:  # rows that are pushed later may hold what these do not
             columns = tuple(replace(c, nullable=True) for c in columns)
@@ -141,12 +154,44 @@ class Session(OwnConnectors, Settings):
         )
         if isinstance(slack, str):
             slack = parse_period(slack, definition.time_type == TIMESTAMP)
-        self._register(replace(definition, slack=slack), table)
+        return self._register(replace(definition, slack=slack), table)
 
     def table(self, name: str, data: Any, schema: str | Schema | None = None) -> None:
-        """Register rows as a table: valid at every instant."""
+        """Register rows, or the path of a file, as a table: valid at every instant.
+
+        Example: `tg.table("Room", [{"room": "a", "floor": 2}])`
+        """
+        if isinstance(data, (str, os.PathLike)):
+            return self._register_file("TABLE", name, data, schema)
         columns, table = infer_columns(data, self._schema(schema))
-        self._register(StreamDefinition(name, columns, SourceCall("memory", (name,)), table=True), table)
+        return self._register(
+            StreamDefinition(name, columns, SourceCall("memory", (name,)), table=True), table
+        )
+
+    def _register_file(
+        self,
+        kind: str,
+        name: str,
+        place: str | os.PathLike[str],
+        schema: str | Schema | None,
+        times: str = "",
+        slack: int | str = 0,
+    ) -> None:
+        """A file under a name, by the statement that says so."""
+        path = os.fspath(place)
+        source = format_of(path)
+        if source is None:
+            raise Diagnostic(
+                "UNKNOWN_FORMAT",
+                f"nobody can tell what kind of file '{path}' is",
+                help="give it an ending (.csv, .json, .parquet), or say CREATE STREAM … SOURCE csv(…)",
+            )
+        columns = schema if isinstance(schema, str) else schema_ddl(schema) if schema is not None else None
+        declared = f"({columns})" if columns else ""
+        word = "SOURCE" if kind == "STREAM" else "FROM"
+        promise = f" WITH (slack = '{slack}')" if slack else ""
+        text = f"CREATE OR REPLACE {kind} {quote(name)}{declared} {word} {source}({literal(path)}){times}{promise}"
+        self.execute(parse(text)[0], text)
 
     def _register(self, definition: StreamDefinition, table: Any) -> None:
         self._refuse_running(definition.name)
@@ -164,7 +209,10 @@ class Session(OwnConnectors, Settings):
     def function(
         self, name: str, call: Callable[..., Value], returns: str | Type, arity: int | None = None
     ) -> None:
-        """Register a Python function for SQL. It must be deterministic."""
+        """Register a Python function for SQL. It must be deterministic.
+
+        Example: `tg.function("celsius", lambda f: None if f is None else (f - 32) / 1.8, "DOUBLE")`
+        """
         self.catalog = self.catalog.with_function(ScalarFunction(name, call, _type(returns), arity))
 
     def aggregate(
@@ -183,6 +231,7 @@ class Session(OwnConnectors, Settings):
         An element is the values of the call's arguments: with two, `init(a, b)` and `merge(partial, a, b)`. Rows are merged in
         ascending order of their values. With `combine(partial, partial)` a change costs less; that it does what merge does is
         tried on values of all types, or on `samples`.
+        Example: `tg.aggregate("product", init=lambda e: e, merge=lambda p, e: p * e, evaluate=lambda p: p, returns="BIGINT")`
         """
         function = AggregateFunction(name, init, merge, evaluate, _type(returns), arity, combine)
         if combine is not None:
@@ -197,12 +246,16 @@ class Session(OwnConnectors, Settings):
         A definition gives None, or its columns where it does not declare them, a query its Result (over sources that have an end) or its
         running form, AS OF a DataFrame, EXPLAIN and SHOW GRAPH text, VERIFY a Verification, SHOW QUERIES a DataFrame, SHOW of anything
         else and DESCRIBE lists.
+        Example: `tg.sql("SELECT room FROM Temp WINDOW(RANGE 5) AS OF 4").show()`
         """
         last = deque(self.results(script, progress), maxlen=1)
         return last[0] if last else None
 
     def results(self, script: str, progress: Progress | None = None) -> Iterator[Any]:
-        """Run a script; what each statement gives, as soon as it is there. Queries over the same recorded streams are run in one go."""
+        """Run a script; what each statement gives, as soon as it is there. Queries over the same recorded streams are run in one go.
+
+        Example: `for answer in tg.results(open("examples/rooms.sql").read()): print(answer)`
+        """
         with self.running.together():
             yield from Script(self, script, progress).results()
 
@@ -250,6 +303,9 @@ class Session(OwnConnectors, Settings):
                 return None
             case syntax.ShowDefinitions() if statement.args["kind"] == "GRAPH":
                 return self.graph(statement.args.get("form") or "text")
+            case syntax.ShowDefinitions() if statement.args["kind"] == "QUARANTINE":
+                with told_at(span_of(statement.this), text):
+                    return self.quarantine(statement.this.name)
             case syntax.ShowDefinitions():
                 return self.shown(str(statement.args.get("kind")))
             case syntax.DescribeDefinition() if isinstance(statement.this, FileReference):
@@ -285,7 +341,10 @@ class Session(OwnConnectors, Settings):
         return sink
 
     def query(self, text: str) -> Query:
-        """A query, bound and optimized, not started."""
+        """A query, bound and optimized, not started.
+
+        Example: `q = tg.query("SELECT room FROM Temp WINDOW(RANGE 5)")`
+        """
         statements = parse(text)
         if len(statements) != 1:
             raise Diagnostic(
@@ -296,7 +355,10 @@ class Session(OwnConnectors, Settings):
     def run(
         self, queries: Iterable[Query | str] | str | Query, progress: Progress | None = None
     ) -> list[Result]:
-        """The answers to several queries over recorded data: what they have in common is read and computed once."""
+        """The answers to several queries over recorded data: what they have in common is read and computed once.
+
+        Example: `hot, cold = tg.run(["SELECT * FROM Hot", "SELECT * FROM Cold"])`
+        """
         given = [queries] if isinstance(queries, str | Query) else [*queries]
         if wrong := [q for q in given if not isinstance(q, str | Query)]:
             raise Diagnostic(
@@ -305,7 +367,10 @@ class Session(OwnConnectors, Settings):
         return run_together([self.query(q) if isinstance(q, str) else q for q in given], progress)
 
     def describe(self, name: str, text: str = "", at: exp.Expression | None = None) -> list[tuple[str, str]]:
-        """The columns of a stream, view or table, with their types."""
+        """The columns of a stream, view or table, with their types.
+
+        Example: `tg.describe("Temp")` gives `[("room", "STRING"), ("degrees", "BIGINT"), ("t", "BIGINT (TS)")]`
+        """
         definition, live = self.catalog.find(name), self.running.find(name)
         if definition is None and live is not None:
             return [(f.name, str(f.type)) for f in live.result.schema]
@@ -340,7 +405,10 @@ class Session(OwnConnectors, Settings):
         return ask_spark(lambda: self.spark, self.catalog.policy)
 
     def shown(self, kind: str) -> list[str] | DataFrame:
-        """What SHOW lists: names; of functions, the user's and then all others."""
+        """What SHOW lists: names; of functions, the user's and then all others.
+
+        Example: `tg.shown("STREAMS")`
+        """
         if kind == "FUNCTIONS":
             own = [f.name for f in self.catalog.functions.values()]
             own += [a.name for a in self.catalog.aggregates.values()]
@@ -352,19 +420,38 @@ class Session(OwnConnectors, Settings):
     # live queries ----------------------------------------------------------------------------------------------
 
     def queries(self) -> list[str]:
-        """The names of the running queries."""
+        """The names of the running queries.
+
+        Example: `tg.queries()` gives `["hot"]`
+        """
         return self.running.names
 
     def graph(self, form: str = "text") -> str:
-        """What runs, operator by operator, with what has passed through: as text, json, graphviz or mermaid."""
+        """What runs, operator by operator, with what has passed through: as text, json, graphviz or mermaid.
+
+        Example: `print(tg.graph("mermaid"))`
+        """
         return self.running.drawn(form)
 
+    def quarantine(self, name: str) -> DataFrame:
+        """The rows that a stream or table refused in all runs that the state directory holds: `run`, `epoch`, `reason`, `raw`, `file`.
+
+        Example: `tg.quarantine("Bid").groupBy("reason").count().show()`
+        """
+        return refused_anywhere(self.spark, self.engine.storage, self._stream(name))
+
     def push(self, name: str, rows: Any) -> None:
-        """Hand more rows to a stream that the program feeds itself, while queries run over it."""
+        """Hand more rows to a stream that the program feeds itself, while queries run over it.
+
+        Example: `tg.push("Temp", [{"room": "b", "degrees": 90, "t": 3}])`
+        """
         self.running.push(self._stream(name), rows)
 
     def advance(self, name: str, instant: int | datetime | str) -> None:
-        """Promise that no row of a stream before this instant will come: running queries answer up to it, though it is silent."""
+        """Promise that no row of a stream before this instant will come: running queries answer up to it, though it is silent.
+
+        Example: `tg.advance("Temp", 100)`
+        """
         self.running.promise(self._stream(name), instant)
 
     def _stream(self, name: str) -> str:
@@ -384,7 +471,10 @@ class Session(OwnConnectors, Settings):
         return self.running.start(asked, begin)
 
     def close(self) -> None:
-        """Stop all running queries; what they know is kept in the state directory."""
+        """Stop all running queries; what they know is kept in the state directory.
+
+        Example: `tg.close()`
+        """
         self.running.close()
 
     def _as_of(self, statement: syntax.AsOf, text: str, progress: Progress | None) -> Any:
@@ -452,6 +542,13 @@ class Session(OwnConnectors, Settings):
                     .at(span_of(table.this))
                     .locate(text)
                 )
+
+
+def _times(ordered_by: str | None, valid: tuple[str, str] | None, batch: str | None) -> str:
+    """What gives rows their time, as a statement says it."""
+    if ordered_by is not None:
+        return f" ORDERED BY {quote(ordered_by)}" + (f" BATCH {quote(batch)}" if batch is not None else "")
+    return f" VALID ({quote(valid[0])}, {quote(valid[1])})" if valid is not None else ""
 
 
 def described(fields: Schema) -> list[tuple[str, str]]:

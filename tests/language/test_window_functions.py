@@ -122,7 +122,7 @@ def test_flinks_query_over_timestamps() -> None:
         (
             "SELECT * FROM CUMULATE(TABLE Bid, DESCRIPTOR(bidtime), INTERVAL '2' MINUTES, INTERVAL '10' MINUTES)",
             "UNSUPPORTED",
-            "FROM Bid WINDOW(FROM (i - i % 5) * INTERVAL 2 MINUTES TO (i + 1) * INTERVAL 2 MINUTES - INTERVAL 1 MICROSECOND EVERY 2 MINUTES)",
+            "FROM Bid WINDOW(FROM (i - i % 5) * INTERVAL 2 MINUTES TO (i + 1) * INTERVAL 2 MINUTES - INTERVAL 1 MICROSECOND EVERY 2 MINUTES STARTING AT TIMESTAMP '2026-01-01 00:00:00')",
         ),
     ],
 )  # fmt: skip

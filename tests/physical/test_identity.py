@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,24 @@ def test_what_only_people_read_does_not_count(name: str) -> None:
 @pytest.mark.parametrize("name", OTHER)
 def test_what_is_computed_counts(name: str) -> None:
     assert plan(OTHER[name]).answers != plan(COUNT).answers
+
+
+ORDERS = {
+    "AND": ("SELECT k, COUNT(*) AS n FROM S WINDOW(RANGE 5) WHERE {} AND {} AND {} GROUP BY k", ("v > 1", "k = 'a'", "v < 9")),
+    "OR": ("SELECT k FROM S WINDOW(RANGE 5) WHERE {} OR {}", ("v > 1", "k = 'a'")),
+    "=": ("SELECT DISTINCT k FROM S WINDOW(RANGE 5) WHERE {} = {}", ("v", "7")),
+    "a join's keys": (
+        "SELECT x.k FROM S WINDOW(RANGE 5) x JOIN S WINDOW(RANGE 6) y ON {} AND {}", ("x.k = y.k", "x.v = y.v")
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_the_order_of_conditions_does_not_count(name: str) -> None:
+    text, parts = ORDERS[name]
+    found = [plan(text.format(*order)) for order in permutations(parts)]
+    assert {*map(str, (p.answers for p in found))} == {str(found[0].answers)}
+    assert all(p.operators.keys() == found[0].operators.keys() for p in found)
 
 
 def test_operators_that_began_at_different_times_are_different() -> None:

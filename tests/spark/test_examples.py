@@ -90,3 +90,12 @@ def test_files(spark: SparkSession) -> None:
     assert rows(top) == Counter([(75, 1, 3), (90, 3, 8), (85, 8, 9), (81, 9, 11), (79, 11, 14)])
     assert named == [("room", "STRING"), ("degrees", "BIGINT"), ("t", "BIGINT (TS)")]
     assert rows(at_eight) == Counter([("a", 1), ("b", 1), ("c", 1)])
+
+
+def test_forms(spark: SparkSession) -> None:
+    _, tumbling, before, rollup = answers(spark, "forms.sql")
+    # [0, 5) holds 75, 90 and 85, [5, 10) holds 81, 70 and 79
+    assert rows(tumbling) == Counter([(0, 5, 90, 4, 9), (5, 10, 81, 9, 14)])
+    expected = [("a", 75, None, 1), ("b", 90, None, 3), ("a", 85, 75, 4), ("c", 81, None, 6), ("b", 70, 90, 7), ("a", 79, 85, 9)]  # fmt: skip
+    assert rows(before) == Counter((*row, row[-1] + 1) for row in expected)
+    assert rows(rollup) == Counter([("a", 2), ("b", 1), (None, 3)])

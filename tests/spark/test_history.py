@@ -26,12 +26,14 @@ TEXTS = {
     "rows": "SELECT k, v FROM S WINDOW(PARTITION BY k ROWS 2)",
     "relation": "SELECT k, v FROM K WHERE v > 2",
     "insertions": "SELECT * FROM ISTREAM(SELECT v, COUNT(*) AS n FROM S WINDOW(RANGE 4) GROUP BY v)",
+    "named": "SELECT s.v, T.label FROM S WINDOW(RANGE 3) s JOIN T ON s.k = T.k",
 }
 
 
 def opened(spark: SparkSession, place: Path | None, rows: Any = (), **more: Any) -> Session:
     session = connect(spark=spark, state=None if place is None else str(place), partitions=2)
     session.stream("S", list(rows), schema="k INT, v INT, t BIGINT", ordered_by="t", **more)
+    session.table("T", [(1, "one"), (2, "two"), (2, "zwei")], schema="k INT, label STRING")
     session.sql("CREATE STREAM K OVER S KEY k")
     return session
 

@@ -83,3 +83,29 @@ def test_merging_is_bounded_and_changes_no_answer(
     else:
         assert counts[-1][1] == sum(rows.height for rows in every)
         assert counts[-1][0] < 60
+
+
+def test_an_operator_that_is_alone_in_some_epochs_keeps_its_answer(tmp_path: Path) -> None:
+    """A row is then in a file of many operators and its closing in one of its own, or the other way round."""
+    storage, dice = Storage(str(tmp_path)), random.Random(5)
+    values: dict[str, dict[int, int]] = {"a": {}, "b": {}, "c": {}}
+    every: dict[str, list[pl.DataFrame]] = {name: [] for name in values}
+    files: list[ResultFile] = []
+    sizes = []
+    for epoch in range(1, 241):
+        speaking = dice.choice((["a"], ["b"], ["a", "b"], ["a", "b", "c"]))
+        said = {name: changes(dice, values[name], 2 * epoch, 2 * epoch + 2) for name in speaking}
+        for name, rows in said.items():
+            every[name].append(rows)
+        horizon = 2 * epoch - 30
+        files = merging.merged(
+            storage, epoch, [*files, *write_results(storage, f"{epoch:08d}-0", said)], horizon, limit=5
+        )
+        sizes.append(sum(f.counts.rows for f in files))
+        for name in values if epoch % 20 == 0 else ():
+            found = [rows for f in files for n, rows in read_rows(storage, f).items() if n == name]
+            now = pl.concat(rows.select("c0", "c1", "ts", "te", "n") for rows in found)
+            for t in range(max(2, horizon), 2 * epoch + 2):
+                assert snapshot(now, t) == snapshot(pl.concat(every[name]), t), (name, epoch, t)
+    # closings and what they close meet: no more is kept as time passes
+    assert max(sizes[160:]) <= 1.3 * max(sizes[60:140])

@@ -327,6 +327,7 @@ class OwnConnectors:
         `again`. `live(offset, argument, …)` gives the rows after an offset (None at first) and the next offset, which must be
         JSON; its rows are stored with the offset before they are used, so that each counts once. What cannot be a
         row goes to the quarantine.
+        Example: `tg.source("lines", lambda path: open(path), convert=lambda line: line.split())`
         """
         made = function_source(name, read, live, convert, again)
         _check_name(name, self.catalog.sources)
@@ -339,6 +340,7 @@ class OwnConnectors:
         not at all; of `SELECT COMPLETE …` it takes the whole answer at the end of the epoch.
         Over restarts, an epoch is handed in again only if the program ended before it was noted that it was taken; `has(epoch, argument, …)`, if
         given, tells whether it was.
+        Example: `tg.sink("log", lambda epoch, changes: print(epoch, changes.count()))`
         """
         signature = signature_of(name, write, skip=2)
         made = FunctionSinks(replace(signature, options=(*signature.options, ANSWER)), write, has)

@@ -93,8 +93,8 @@ def completed(frame: Frame, lane: Lane, epoch: int, since: int) -> Frame:
     if "n" not in frame.columns:
         made.append(pl.lit(1, dtype=pl.Int64).alias("n"))
     frame = frame.with_columns(made)
-    if lane.born == 0 and not lane.input.raw:
-        # A stream that began before this query is seen from where the query begins.
+    if lane.born == 0 and not lane.input.raw and not lane.input.birth.whole:
+        # A stream that began before this query is seen from where the query begins, unless that is told all of it.
         frame = frame.with_columns(ts=pl.max_horizontal("ts", pl.lit(since))).filter(
             pl.col("ts") < pl.col("te")
         )

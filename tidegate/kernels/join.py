@@ -57,6 +57,8 @@ def split_predicate(node: Join, functions: Functions) -> tuple[tuple[EquiKey, ..
             rest.append(part)
         else:
             keys.append(key)
+    # In an order of their own, so that it does not matter in which they were written.
+    keys.sort(key=lambda k: (k.left.sql(), k.right.sql()))
     return tuple(keys), conjoin(rest)
 
 

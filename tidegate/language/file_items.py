@@ -78,8 +78,8 @@ def _reference(parser: Any, first: Any, format_: str, path: Any) -> FileReferenc
 
 
 def _format_of(parser: Any, token: Any) -> str:
-    ending = os.path.splitext(_plain(token.text))[1]
-    if ending not in FORMATS:
+    found = format_of(token.text)
+    if found is None:
         parser._stop(
             f"nobody can tell what kind of file '{token.text}' is",
             token.start,
@@ -87,7 +87,17 @@ def _format_of(parser: Any, token: Any) -> str:
             f"say it: FROM csv('{token.text}'), json('{token.text}') or parquet('{token.text}')",
             "UNKNOWN_FORMAT",
         )
-    return FORMATS[ending]
+    assert found is not None
+    return found
+
+
+def format_of(path: str) -> str | None:
+    """The source that reads a file of this name, if its ending tells.
+
+    >>> format_of("in/a.CSV.gz"), format_of("a.jsonl"), format_of("a.txt")
+    ('csv', 'json', None)
+    """
+    return FORMATS.get(os.path.splitext(_plain(path))[1])
 
 
 def _plain(path: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tidegate.language.syntax import ShowDefinitions
 
-KINDS = ("STREAMS", "VIEWS", "TABLES", "FUNCTIONS", "QUERIES", "GRAPH")
+KINDS = ("STREAMS", "VIEWS", "TABLES", "FUNCTIONS", "QUERIES", "GRAPH", "QUARANTINE")
 
 FORMS = ("text", "json", "graphviz", "mermaid")
 """How a graph can be shown."""
@@ -24,4 +24,5 @@ def parse_show(parser: Any) -> ShowDefinitions:
             parser._stop(
                 f"expected {', '.join(FORMS[:-1])} or {FORMS[-1]}{parser._but_found()}", *parser._here()
             )
-    return ShowDefinitions(kind=kind, form=form)
+    stream = parser._expect_name("a stream") if kind == "QUARANTINE" else None
+    return ShowDefinitions(kind=kind, form=form, this=stream)

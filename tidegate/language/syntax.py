@@ -98,9 +98,9 @@ class Verify(Statement):
 
 
 class ShowDefinitions(Statement):
-    """`SHOW kind`, `SHOW GRAPH [AS form]`."""
+    """`SHOW kind`, `SHOW GRAPH [AS form]`, `SHOW QUARANTINE stream`."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"kind": False, "form": False}
+    arg_types: ClassVar[dict[str, bool]] = {"kind": False, "form": False, "this": False}
 
 
 class DescribeDefinition(Statement):

@@ -143,10 +143,12 @@ def _cumulate(ast: WindowFunction, domain: Type) -> Diagnostic:
     step, size = ast.args["step"], ast.args["size"]
     times = ticks(size, domain) // ticks(step, domain)
     one = "INTERVAL 1 MICROSECOND" if domain == TIMESTAMP else "1"
+    # windows whose bounds are not linear are listed one by one, so they begin near their rows
+    near = " STARTING AT TIMESTAMP '2026-01-01 00:00:00'" if domain == TIMESTAMP else ""
     unit = f"INTERVAL {_said(step)}" if domain == TIMESTAMP else _said(step)
     return unsupported(
         "CUMULATE is a window whose lower bound stays",
-        help=f"FROM {ast.name} WINDOW(FROM (i - i % {times}) * {unit} TO (i + 1) * {unit} - {one} EVERY {_said(step)})",
+        help=f"FROM {ast.name} WINDOW(FROM (i - i % {times}) * {unit} TO (i + 1) * {unit} - {one} EVERY {_said(step)}{near})",
     ).at(span_of(ast.this))
 
 

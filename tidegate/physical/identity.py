@@ -60,6 +60,8 @@ def content_of(value: Any) -> Any:
     True
     >>> content_of(sqlglot.parse_one("mine(c0)")) == content_of(sqlglot.parse_one("MINE(c0)"))
     True
+    >>> content_of(sqlglot.parse_one("c0 = c1 AND (c2 > 3 AND c4)")) == content_of(sqlglot.parse_one("c4 AND c1 = c0 AND c2 > 3"))
+    True
     """
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -102,6 +104,12 @@ def _expression(expression: exp.Expression) -> Any:
         return ["column", index]
     if isinstance(expression, exp.Paren):
         return _expression(expression.this)
+    if isinstance(expression, exp.And | exp.Or):
+        parts = [_expression(part) for part in _operands(expression, type(expression))]
+        return [type(expression).__name__, *sorted(parts, key=json.dumps)]
+    if isinstance(expression, exp.EQ | exp.NEQ | exp.NullSafeEQ):
+        sides = (_expression(expression.this), _expression(expression.expression))
+        return [type(expression).__name__, *sorted(sides, key=json.dumps)]
     if isinstance(expression, exp.Anonymous):
         return ["call", expression.name.lower(), *map(_argument, expression.expressions)]
     args = [
@@ -110,6 +118,21 @@ def _expression(expression: exp.Expression) -> Any:
         if value is not None and value is not False and value != []
     ]
     return [type(expression).__name__, *args]
+
+
+def _operands(expression: exp.Expression, kind: type[exp.Expression]) -> list[exp.Expression]:
+    """The operands of an associative operator, however it was bracketed."""
+    found: list[exp.Expression] = []
+    todo = [expression]
+    while todo:
+        part = todo.pop()
+        while isinstance(part, exp.Paren):
+            part = part.this
+        if isinstance(part, kind):
+            todo += [part.expression, part.this]
+        else:
+            found.append(part)
+    return found
 
 
 def _argument(value: Any) -> Any:

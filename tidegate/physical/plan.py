@@ -120,6 +120,12 @@ class Plan:
         return _waves(self) is None
 
     @property
+    def sources(self) -> set[str]:
+        """The streams and tables that are read."""
+        origins = (i.origin for i in self.inputs.values())
+        return {o.name for o in origins if isinstance(o, SourceRows) and o.name is not None}
+
+    @property
     def depth(self) -> int:
         return max(self.waves.values(), default=0)
 

@@ -7,12 +7,12 @@ become many are run as one with them.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 from tidegate.algebra.operators import Node
 from tidegate.optimizer.lifting import Lifted, lifted
 from tidegate.physical.identity import Identity, plan_identity
+from tidegate.runtime.queries import Query
 from tidegate.types import Schema
 
 MANY = 8
@@ -34,12 +34,12 @@ def selection(found: Lifted) -> Selection:
 
 
 class Alike:
-    """How many queries of a graph there are of each kind, and which kinds run as one."""
+    """The queries of a graph by their kind: what they are without their constants."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, Identity] = {}
-        self._count: Counter[Identity] = Counter()
-        self._as_one: Counter[Identity] = Counter()
+        self._alone: dict[Identity, dict[str, Query]] = {}
+        self._as_one: dict[Identity, dict[str, Query]] = {}
 
     def general(self, plan: Node) -> Lifted | None:
         """What is to run for a query instead of itself; None: itself."""
@@ -47,29 +47,32 @@ class Alike:
         if not found.conditions:
             return None
         kind = plan_identity(found.general)
-        return found if self._as_one[kind] or self._count[kind] >= MANY - 1 else None
+        return found if self._as_one.get(kind) or len(self._alone.get(kind, ())) >= MANY - 1 else None
 
-    def add(self, name: str, plan: Node, as_one: Lifted | None) -> None:
-        found = as_one or lifted(plan)
+    def example(self, found: Lifted) -> Query | None:
+        """A query of a kind that runs as one with others."""
+        known = self._as_one.get(plan_identity(found.general))
+        return next(iter(known.values())) if known else None
+
+    def add(self, query: Query) -> None:
+        found = query.as_one or lifted(query.plan)
         if found.conditions:
-            kind = self._kinds[name] = plan_identity(found.general)
-            self._count[kind] += 1
-            self._as_one[kind] += as_one is not None
+            kind = self._kinds[query.name] = plan_identity(found.general)
+            kinds = self._alone if query.as_one is None else self._as_one
+            kinds.setdefault(kind, {})[query.name] = query
 
-    def is_settled(self, name: str) -> bool:
-        """Whether a query is not the first of its kind to run as one with others."""
-        return self._as_one[self._kinds[name]] > 1
+    def alone(self, query: Query) -> list[Query]:
+        """If a query is the first of its kind to run as one: those that run by themselves."""
+        kind = self._kinds.get(query.name)
+        if kind is None or query.as_one is None or len(self._as_one[kind]) > 1:
+            return []
+        return list(self._alone.get(kind, {}).values())
 
-    def same_kind(self, name: str) -> list[str]:
-        """The other queries that are alike."""
-        kind = self._kinds.get(name)
-        return [n for n, k in self._kinds.items() if k == kind and n != name] if kind is not None else []
-
-    def remove(self, name: str, as_one: Lifted | None) -> bool:
+    def remove(self, query: Query) -> bool:
         """Forget a query; whether what ran for it still runs for others that are alike."""
-        kind = self._kinds.pop(name, None)
+        kind = self._kinds.pop(query.name, None)
         if kind is None:
             return False
-        self._count[kind] -= 1
-        self._as_one[kind] -= as_one is not None
-        return as_one is not None and self._as_one[kind] > 0
+        kinds = self._alone if query.as_one is None else self._as_one
+        del kinds[kind][query.name]
+        return query.as_one is not None and bool(kinds[kind])

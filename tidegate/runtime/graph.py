@@ -179,16 +179,8 @@ class LiveGraph:
             if joining.functions:
                 physical(mine, joining.functions)  # refuses functions that cannot be sent to workers
             query = Query(
-                name,
-                answer.plan,
-                mine,
-                known,
-                tuple(sinks),
-                joining.key,
-                history,
-                answer.views,
-                answer.as_one,
-            )
+                name, answer.plan, mine, known, tuple(sinks), joining.key, history, answer.views, answer.as_one
+            )  # fmt: skip
             self.definitions, self.functions = definitions, functions
             self._register(query, joining)
             return query
@@ -346,8 +338,7 @@ class LiveGraph:
     def streams(self) -> list[str]:
         """The streams that the queries read, without tables."""
         definitions = self.definitions
-        names = frozenset[str]().union(*(q.sources for q in self.queries()))
-        return sorted(n for n in names if not definitions[n].table)
+        return sorted(n for n in self._neighbours.together.sources if not definitions[n].table)
 
     def describe(self) -> str:
         return describe(self._ready().plan, self.functions)

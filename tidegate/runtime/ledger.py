@@ -368,7 +368,42 @@ def _name(epoch: int) -> str:
 
 
 def _encode(value: Manifest | Index) -> bytes:
-    return signed_json({"format": FORMAT, **to_data(value)})
+    if not isinstance(value, Manifest):
+        return signed_json({"format": FORMAT, **to_data(value)})
+    alone, same = _folded(value.queries)
+    return signed_json({"format": FORMAT, **to_data(replace(value, queries=alone)), "same": same})
+
+
+def _folded(queries: Mapping[str, KnownQuery]) -> tuple[dict[str, KnownQuery], dict[str, dict[str, str]]]:
+    """Of queries that run as one, which differ in their owners only, one with the owners of the others."""
+    alone: dict[str, KnownQuery] = {}
+    same: dict[str, dict[str, str]] = {}
+    first: dict[str, str] = {}
+    for name, known in queries.items():
+        found = alone[first[known.answer]] if known.as_one and known.answer in first else None
+        if found is not None and _but_owner(known) == _but_owner(found):
+            same[first[known.answer]][name] = known.owner
+            continue
+        alone[name] = known
+        if known.as_one:
+            first[known.answer] = name
+            same[name] = {}
+    return alone, {name: owners for name, owners in same.items() if owners}
+
+
+def _but_owner(known: KnownQuery) -> tuple[object, ...]:
+    return known.birth, known.since, known.answer, known.shared, known.complete, known.reads, known.as_one
+
+
+def _manifest(data: dict[str, Any]) -> Manifest:
+    same: Mapping[str, Mapping[str, str]] = data.pop("same", {})
+    found: Manifest = from_data(Manifest, data)
+    if not same:
+        return found
+    queries = dict(found.queries)
+    for name, owners in same.items():
+        queries |= {n: replace(found.queries[name], owner=owner) for n, owner in owners.items()}
+    return replace(found, queries=queries)
 
 
 def _content(storage: Storage, name: str) -> dict[str, Any]:
@@ -403,7 +438,7 @@ def _epochs(storage: Storage) -> list[int]:
 
 def read_manifest(storage: Storage, epoch: int) -> Manifest:
     """The manifest of an epoch."""
-    found: Manifest = from_data(Manifest, _content(storage, _name(epoch)))
+    found = _manifest(_content(storage, _name(epoch)))
     if found.epoch != epoch:
         raise storage.damaged(_name(epoch), f"is the manifest of epoch {found.epoch}")
     return found

@@ -20,7 +20,14 @@ from tidegate.exchange.messages import ResultFile
 from tidegate.kernels.rows import Frame
 from tidegate.runtime.results import matched
 from tidegate.storage import Storage, level_of
-from tidegate.worker.result_files import is_refused, read_rows, summed, write_refused, write_results
+from tidegate.worker.result_files import (
+    is_refused,
+    read_directory,
+    read_rows,
+    summed,
+    write_refused,
+    write_results,
+)
 
 FILES = 64
 """More files of one level than this are merged."""
@@ -34,24 +41,47 @@ def merged(
 ) -> list[ResultFile]:
     """The files as they are after merging; new ones are written, old ones still exist."""
     after: list[ResultFile] = []
+    if horizon is not None:
+        after = _all_kept(storage, epoch, [f for f in files if not is_refused(f)], horizon, limit)
+        files = [f for f in files if is_refused(f)]
     for refused, section in dict.fromkeys((is_refused(f), f.section) for f in files):
-        mine = [f for f in files if f.section == section and is_refused(f) == refused]
-        if horizon is not None and not refused:
-            if len(mine) > limit:
-                mine = _merge_kept(storage, epoch, mine, horizon)
-        else:
-            given = mine  # what is made here is not merged again here: nobody would know that it has to be deleted
-            for level in range(max((level_of(f.file) for f in given), default=0) + 1):
-                same = [f for f in given if level_of(f.file) == level]
-                chosen = _fitting(same, LARGE) if len(same) > limit else []
-                if len(chosen) > 1:
-                    together = (
-                        _merge_refused(storage, epoch, chosen, level + 1)
-                        if refused
-                        else _merge(storage, epoch, chosen, level + 1, None)
-                    )
-                    mine = [f for f in mine if f not in chosen] + together
+        mine = given = [f for f in files if f.section == section and is_refused(f) == refused]
+        # What is made here is not merged again here: nobody would know that it has to be deleted.
+        for level in range(max((level_of(f.file) for f in given), default=0) + 1):
+            same = [f for f in given if level_of(f.file) == level]
+            chosen = _fitting(same, LARGE) if len(same) > limit else []
+            if len(chosen) > 1:
+                together = (
+                    _merge_refused(storage, epoch, chosen, level + 1)
+                    if refused
+                    else _merge(storage, epoch, chosen, level + 1, None)
+                )
+                mine = [f for f in mine if f not in chosen] + together
         after += mine
+    return after
+
+
+def _all_kept(
+    storage: Storage, epoch: int, files: Sequence[ResultFile], horizon: int, limit: int
+) -> list[ResultFile]:
+    """The files of answers that are kept for a while: those of many operators, and each operator's own.
+
+    An operator is alone in some epochs and has company in others, so a row and its closing may be in files of both kinds: they meet when
+    those of many are merged.
+    """
+    of_many = [f for f in files if f.section is None]
+    own: dict[str, list[ResultFile]] = {}
+    for file in files:
+        if file.section is not None:
+            own.setdefault(file.section, []).append(file)
+    groups: list[list[ResultFile]] = [of_many]
+    if len(of_many) > limit:
+        inside = {section for f in of_many for section in read_directory(storage, f.file)}
+        of_many += [f for section in sorted(inside) for f in own.pop(section, [])]
+    groups += own.values()
+    after = []
+    for mine in groups:
+        after += _merge_kept(storage, epoch, mine, horizon) if len(mine) > limit else mine
     return after
 
 
@@ -111,5 +141,25 @@ def _together(parts: Sequence[Frame], horizon: int | None) -> Frame:
         payload = [c for c in rows.columns if c not in ("ts", "te", "n")]
         rows = rows.filter(pl.col("te") >= horizon)
         if not any(rows.schema[c].is_nested() for c in payload):
-            rows = matched(rows, payload).filter(pl.col("te") >= horizon)
+            whole, rest = _apart(rows, payload)
+            rows = pl.concat([matched(whole, payload).filter(pl.col("te") >= horizon), rest])
     return rows.sort("ts", maintain_order=True)
+
+
+def _apart(rows: Frame, payload: Sequence[str]) -> tuple[Frame, Frame]:
+    """The rows of payloads of which nothing is closed before it has come, and the others: they close rows of other files.
+
+    >>> rows = pl.DataFrame({"c0": [7, 8, 8], "ts": [5, 1, 4], "te": [99] * 3, "n": [-1, 1, -1]})
+    >>> [part["c0"].to_list() for part in _apart(rows, ["c0"])]
+    [[8, 8], [7]]
+    """
+    numbered = rows.with_row_index("g")
+    first = pl.col("g").first()
+    group = numbered.select(first.over(list(payload)) if payload else pl.col("g") * 0)
+    each = rows.select("ts", "te", "n", group["g"])
+    starts = each.select("g", "n", t="ts")
+    ends = each.select("g", -pl.col("n"), t="te")
+    net = pl.concat([starts, ends]).group_by("g", "t").agg(pl.col("n").sum()).sort("t")
+    low = net.filter(pl.col("n").cum_sum().over("g") < 0)["g"].unique()
+    open_ended = group["g"].is_in(low.implode())
+    return rows.filter(~open_ended), rows.filter(open_ended)

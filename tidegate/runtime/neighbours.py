@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -42,11 +43,11 @@ class Neighbours:
     def add(self, query: Query) -> None:
         self.together = united([self.together, query.physical])
         self._views.add(query.name, query.runs)
-        self._alike.add(query.name, query.plan, query.as_one)
+        self._alike.add(query)
 
     def remove(self, query: Query, rest: Iterable[Query]) -> None:
         self._views.remove(query.name, query.runs)
-        if not self._alike.remove(query.name, query.as_one):
+        if not self._alike.remove(query):
             self.together = united(q.physical for q in rest)
 
     def change(self) -> None:
@@ -57,23 +58,24 @@ class Neighbours:
         self, name: str, plan: Node, functions: Mapping[str, Any], moment: Moment
     ) -> tuple[Answer, KnownQuery]:
         """How a query is answered that joins, and what the graph is to remember of it."""
+        alike = self._alike.general(plan)
+        if alike is not None and (same := self._alike.example(alike)) is not None:
+            # What runs for them runs for one more.
+            mine = replace(same.physical, answers={name: same.known.answer})
+            return Answer(plan, mine, as_one=alike), replace(same.known, owner=uuid.uuid4().hex)
         running, others = self._who(moment)
         company = Company(self.together, running, moment.kept)
-        alike = self._alike.general(plan)
         return joined(name, plan, functions, moment.before, company, others, moment.width, self._views, alike)
 
     def folded(
         self, query: Query, others: Mapping[str, Query], functions: Mapping[str, Any], moment: Moment
     ) -> list[Query]:
         """Those that are alike with a query that runs as one with all that follow, and that have not run yet: as one, too."""
-        if query.as_one is None or self._alike.is_settled(query.name):
-            return []
         found = []
-        for name in self._alike.same_kind(query.name):
-            other = others[name]
-            if other.as_one is None and not other.history and name not in moment.before.queries:
-                self.remove(other, [q for n, q in others.items() if n != name])
-                answer, known = self.answer(name, other.plan, functions, moment)
+        for other in self._alike.alone(query):
+            if not other.history and other.name not in moment.before.queries:
+                self.remove(other, [q for n, q in others.items() if n != other.name])
+                answer, known = self.answer(other.name, other.plan, functions, moment)
                 known = replace(known, owner=other.known.owner)
                 found.append(
                     replace(other, physical=answer.physical, known=known, views=(), as_one=answer.as_one)

@@ -21,6 +21,7 @@ from tidegate.kernels.rows import Frame, equijoin, to_arrow
 from tidegate.runtime.alike import Selection
 from tidegate.runtime.ledger import Manifest, ResultPart
 from tidegate.runtime.notebook import html_of
+from tidegate.runtime.quarantines import refused_rows
 from tidegate.runtime.tables import Readable
 from tidegate.spark.values import arrow_type, ddl, quote
 from tidegate.storage import Storage
@@ -76,24 +77,37 @@ class Result(Readable):
         """How many rows each source refused, by reason; rows in = rows used + rows refused."""
         return {name: dict(s.refused) for name, s in self.manifest().sources.items() if s.refused}
 
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{f.name} {f.type}" for f in self.schema)
+        return f"Result({self.name}: {columns}; final before {self.reached})"
+
+    def quarantine(self, stream: str | None = None) -> DataFrame:
+        """The rows that were refused, of all sources or of one: `stream`, `epoch`, `reason`, `raw` (the row's text), `file`.
+
+        Example: `r.quarantine("Bid").groupBy("reason").count().show()`
+        """
+        names = [n for n in self.refused if stream is None or n.lower() == stream.lower()]
+        return refused_rows(self.spark, self.storage, names, self.manifest().epoch)
+
     def signed(self) -> DataFrame:
         """The rows as they were computed: `c0`, …, `ts`, `te`, `n`."""
         return self._read(self.parts()).selectExpr(*self._named(self._columns()), "ts", "te", "n")
 
-    def intervals(self, since: int | datetime | str | None = None) -> DataFrame:
+    def intervals(self, since: int | datetime | str | None = None, raw: bool = False) -> DataFrame:
         """The rows with `valid_from` and `valid_to` (NULL: no known end, or from the beginning); `since`: that end after it.
 
-        Equal answers read the same, however many epochs and restarts they took: a row that ends where an equal one begins goes
-        on, and of several equal rows the first to begin is the first to end. Only a stream's rows last one instant each, and the
-        rows of a recorded run in one go are as they were computed.
+        Rows are periods: one that ends where an equal one begins goes on, and of several equal rows the first to begin is the first
+        to end. So equal answers read the same, however many epochs and restarts they took. Only a stream's rows last one instant
+        each. With `raw`, rows are as they were computed, as far as none was taken back later: adjacent ones are not joined.
 
         Where streams have batches, `from_batch` and `to_batch` follow: a row is valid from one pair (t, i) to the other.
+        Example: `r.intervals().orderBy("valid_from").show()`
         """
         low = self._kept(since, "intervals")
         parts = self.parts()
         rows = self._read(parts)
         names = self._columns()
-        if any(p.counts.negative for p in parts) or (self.manifest().epoch > 1 and not self.instants):
+        if any(p.counts.negative for p in parts) or not (raw or self.instants):
             keys = [F.col(c) for c, f in zip(names, self.schema, strict=True) if _hashable(f)]
             spread = rows.repartition(*keys) if keys else rows.coalesce(1)
             rows = spread.mapInArrow(_Matching(tuple(names)), rows.schema)
@@ -113,6 +127,7 @@ class Result(Readable):
         """What changed, instant by instant: `op` (+, -, and of a STREAMED answer u), the row, `ts`; only the net effect.
 
         Within [since, until) if given; never beyond what is final.
+        Example: `r.changes(since=100, until=200).show()`
         """
         low = self._kept(since, "changes")
         high = self.upto if until is None else min(self._ticks(until), self.upto)
@@ -176,7 +191,10 @@ class Result(Readable):
             )
 
     def at(self, instant: int | datetime | str, batch: int | None = None) -> DataFrame:
-        """The snapshot at an instant, which must be final: after its last batch, or after the one given."""
+        """The snapshot at an instant, which must be final: after its last batch, or after the one given.
+
+        Example: `r.at(4).show()`, or `r.at("2026-01-01 12:00").show()`
+        """
         return self._snapshot(self.final_tick(instant, batch))
 
     def final_tick(self, instant: int | datetime | str, batch: int | None = None) -> int:
@@ -221,7 +239,10 @@ class Result(Readable):
         return html_of(self.latest(), f"{self.name}: latest complete answer, from {reached}")
 
     def latest(self) -> DataFrame:
-        """The latest complete answer: of a finished run, at its newest row."""
+        """The latest complete answer: of a finished run, at its newest row.
+
+        Example: `r.latest().show()`
+        """
         manifest = self.manifest()
         newest = max((s.newest for s in manifest.sources.values()), default=MIN)
         instant = newest if manifest.finished else manifest.upto - 1

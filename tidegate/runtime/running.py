@@ -27,6 +27,7 @@ from tidegate.runtime.graph_drawing import drawn, running_graph
 from tidegate.runtime.jobs import Progress
 from tidegate.runtime.ledger import end_query, latest_manifest
 from tidegate.runtime.live import LiveRun
+from tidegate.runtime.notebook import LiveTable, show_once
 from tidegate.runtime.places import Epochs
 from tidegate.runtime.queries import Joining, Query
 from tidegate.runtime.query_table import QueryLine, running_lines, stopped_lines, table_of
@@ -345,7 +346,10 @@ class LiveQuery(Readable):
         return self.run.graph.answer(self.query)
 
     def status(self) -> dict[str, Any]:
-        """Epoch, watermark, speed, quarantine, and since when the answer is complete; at once, whatever the graph is doing."""
+        """Epoch, watermark, speed, quarantine, and since when the answer is complete; at once, whatever the graph is doing.
+
+        Example: `h.status()["watermark"]`
+        """
         status, failure = self.run.status(), self.running.failure(self.run)
         return status if failure is None else {**status, "failure": str(failure)}
 
@@ -365,32 +369,74 @@ class LiveQuery(Readable):
         """Whether the graph has not gone on, and will not go on, without it."""
         return any(q.known.owner == self.query.known.owner for q in self.run.graph.queries())
 
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{f.name} {f.type}" for f in self.result.schema)
+        state = "running" if self.is_in_graph else "ended"
+        return f"LiveQuery({self.name}, {state}: {columns}; final before {self.result.reached})"
+
+    def show(self, live: bool = False, every: float = 1.0) -> LiveTable | None:
+        """The latest complete answer as a table in a notebook; `live`: drawn anew every so many seconds while the query runs.
+
+        Example: `table = tg.sql("START hot AS SELECT …").show(live=True)`, and later `table.stop()`
+        """
+        if not live:
+            show_once(self._repr_html_())
+            return None
+        return LiveTable(self._repr_html_, lambda: self.is_in_graph, every)
+
+    def quarantine(self, stream: str | None = None) -> DataFrame:
+        """The rows that were refused so far, of all sources or of one.
+
+        Example: `h.quarantine("Bid").show()`
+        """
+        return self.result.quarantine(stream)
+
     def at(self, instant: int | datetime | str, batch: int | None = None) -> DataFrame:
+        """The answer at an instant, which must be final.
+
+        Example: `h.at("2026-01-01 12:00").show()`
+        """
         return self.result.at(instant, batch)
 
-    def intervals(self, since: int | datetime | str | None = None) -> DataFrame:
-        return self.result.intervals(since)
+    def intervals(self, since: int | datetime | str | None = None, raw: bool = False) -> DataFrame:
+        """The rows so far with `valid_from` and `valid_to`, as `Result.intervals` gives them.
+
+        Example: `h.intervals(since="2026-01-01 12:00").show()`
+        """
+        return self.result.intervals(since, raw)
 
     def changes(
         self, since: int | datetime | str | None = None, until: int | datetime | str | None = None
     ) -> DataFrame:
+        """What changed so far, instant by instant.
+
+        Example: `h.changes(since=100, until=200).show()`
+        """
         return self.result.changes(since, until)
 
     def _repr_html_(self) -> str:
         return self.result._repr_html_()
 
     def latest(self) -> DataFrame:
+        """The latest complete answer.
+
+        Example: `h.latest().show()`
+        """
         return self.result.latest()
 
     def subscribe(self, since: int | datetime | str | None = None) -> Subscription:
         """The changes from an instant on (None: all that are kept), one after the other, as they become final: `for change in h.subscribe()`.
 
         None is missed and none is repeated; the graph does not wait for whoever reads.
+        Example: `for change in h.subscribe(): print(change)`
         """
         return Subscription(self, since)
 
     def wait(self, seconds: int | None = None) -> bool:
-        """Wait for the end, or some seconds; a failure of the run is raised here, with its place in the query's text."""
+        """Wait for the end, or some seconds; a failure of the run is raised here, with its place in the query's text.
+
+        Example: `h.wait(60)`
+        """
         try:
             return self.run.wait(seconds)
         except Diagnostic as diagnostic:
@@ -398,7 +444,10 @@ class LiveQuery(Readable):
 
     def catch_up(self, progress: Progress | None = None, seconds: float | None = None) -> bool:
         """Wait, at most some seconds, until a query that was started with its history has been told it; whether it has.
-        `progress` is called with the part that is done, as `run` does."""
+        `progress` is called with the part that is done, as `run` does.
+
+        Example: `h = q.start("hot", history=True); h.catch_up(seconds=60)`
+        """
         graph, end = self.run.graph, None if seconds is None else time.monotonic() + seconds
         while self.name in graph.figures.catching_up and self.is_in_graph:
             if (failure := self.running.failure(self.run)) is not None:
@@ -414,7 +463,10 @@ class LiveQuery(Readable):
         return True
 
     def finish(self) -> None:
-        """Take in what the sources hold now and make every answer final: for sources that have an end."""
+        """Take in what the sources hold now and make every answer final: for sources that have an end.
+
+        Example: `h.finish(); h.latest().show()`
+        """
         try:
             self.run.finish()
         except Exception as problem:
@@ -424,5 +476,8 @@ class LiveQuery(Readable):
         check_used(self.run.graph.ledger.latest.sources)
 
     def stop(self) -> None:
-        """Stop this query. The last one of a graph stops it; starting it again on the same state goes on."""
+        """Stop this query. The last one of a graph stops it; starting it again on the same state goes on.
+
+        Example: `h.stop()`
+        """
         self.running.stop(self)

@@ -240,6 +240,10 @@ def _cast(table: pa.Table, columns: Schema) -> pa.Table:
 def _as_arrow(data: Any, schema: Sequence[Field] | None) -> pa.Table:
     if isinstance(data, pa.Table):
         return data
+    if isinstance(data, pa.RecordBatchReader):
+        return data.read_all()
+    if type(data).__module__.split(".")[0] in ("duckdb", "_duckdb"):
+        return data.to_arrow_table()
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if isinstance(data, pl.LazyFrame):
@@ -254,7 +258,7 @@ def _as_arrow(data: Any, schema: Sequence[Field] | None) -> pa.Table:
         raise Diagnostic(
             "NOT_ROWS",
             f"these are no rows: {data!r}",
-            help="hand in dicts, tuples, pandas, Polars, Arrow or a Spark DataFrame",
+            help="hand in dicts, tuples, pandas, Polars, Arrow, a relation of DuckDB, a Spark DataFrame, or the path of a file",
         )
     return _from_rows(list(data), schema)
 
