@@ -8,7 +8,8 @@ import pytest
 
 from tests.language.world import World
 from tidegate.errors import Diagnostic
-from tidegate.types import Row
+from tidegate.scalars.functions import AggregateFunction
+from tidegate.types import BIGINT, Row
 
 
 def world() -> World:
@@ -68,6 +69,12 @@ def values(select: str, where: str = "") -> Row:
 )
 def test_aggregates_of_other_systems(call: str, expected: object) -> None:
     assert values(call) == (expected,)
+
+
+def test_a_users_aggregate_goes_before_ours() -> None:
+    every = AggregateFunction("every", lambda e: 1, lambda p, e: p + 1, lambda p: p, BIGINT, 1)
+    (found,) = world().function(every).at("SELECT EVERY(a) FROM S", 1)
+    assert found == (4,), "as many as there are rows"
 
 
 def test_correlation() -> None:

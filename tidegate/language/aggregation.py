@@ -149,7 +149,8 @@ def _name_and_arguments(
     name = _CLASSES.get(type(node))
     if isinstance(node, (exp.Anonymous, exp.AnonymousAggFunc)):
         arguments = list(node.expressions)
-        name = _NAMED.get(node.name.lower(), node.name.lower())
+        named = node.name.lower()
+        name = named if named in user else _NAMED.get(named, named)
     elif node.key in user:
         name, arguments = node.key, list(node.iter_expressions())
     else:
