@@ -8,6 +8,8 @@ The word behind the three backticks says what a block is:
     console           commands behind `$ `, each followed by what it shows; `tidegate` runs in this process, all else in bash
     text              what the sql or python block before it shows
 
+and a block without a word is only for reading: commands for machines that a test does not have.
+
 In what is shown, `…` stands for anything, also for lines. A command with `--live` gets Ctrl-C when it has read all there is.
 """
 
@@ -26,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkContext
 from typer.testing import CliRunner
 
 import tidegate
@@ -89,9 +92,11 @@ class Page:
                 said = after.text if after is not None and after.word == SHOWN else ""
                 self._step(block, said)
         finally:
-            for session in {id(s): s for s in self.names.values() if isinstance(s, tidegate.Session)}.values():
+            for session in {
+                id(s): s for s in self.names.values() if isinstance(s, tidegate.Session)
+            }.values():
                 session.close()
-        return sum(b.word != SHOWN for b in found)
+        return sum(b.word not in (SHOWN, "") for b in found)
 
     def _step(self, block: Block, said: str) -> None:
         if block.name:
@@ -104,7 +109,9 @@ class Page:
         elif block.word in ("sql", "python"):
             self._compare(block, block.text, self._program(block), said)
         else:
-            assert block.word == SHOWN, f"{self._at(block)}: nobody knows what to do with '{block.word}'"
+            assert block.word in (SHOWN, ""), (
+                f"{self._at(block)}: nobody knows what to do with '{block.word}'"
+            )
 
     def _at(self, block: Block) -> str:
         return f"{self.path.name}, line {block.line}"
@@ -154,23 +161,30 @@ def commands(text: str) -> list[tuple[str, str]]:
     return [*zip(parts[::2], parts[1::2], strict=True)]
 
 
+def _busy() -> bool:
+    """Whether Spark works: sinks may be written after an epoch counts."""
+    context = SparkContext._active_spark_context
+    return context is not None and bool(context.statusTracker().getActiveJobsIds())
+
+
 @contextlib.contextmanager
 def interrupted_when_idle(state: str) -> Iterator[None]:
     """Ctrl-C for this process, once a live run that keeps this state has had nothing to do for a while."""
     ended, main = threading.Event(), threading.main_thread().ident
     assert main is not None
 
+    def come() -> dict[str, Any]:
+        return {name: (graph["epoch"], graph["watermark"]) for name, graph in describe_state(state).items()}
+
     def watch() -> None:
-        before: Any = None
+        began = before = come()
         since = time.monotonic()
-        began = describe_state(state)
         limit = since + 120
         while not ended.wait(0.2):
-            found = describe_state(state)
-            if found != before:
+            found = come()
+            if found != before or _busy():
                 before, since = found, time.monotonic()
-            idle = time.monotonic() - since > 2
-            if (found and found != began and idle) or time.monotonic() > limit:
+            if (found != began and time.monotonic() - since > 2) or time.monotonic() > limit:
                 signal.pthread_kill(main, signal.SIGINT)
                 return
 

@@ -102,7 +102,9 @@ def test_every_condition_is_in_the_guide_to_troubleshooting() -> None:
         begun |= parts
     assert begun == {"UNKNOWN_"}
     assert raised - set(told) == set(), "raised, and not explained"
-    assert {c for c in set(told) - raised if not c.startswith("UNKNOWN_")} == set(), "explained, and not raised"
+    assert {c for c in set(told) - raised if not c.startswith("UNKNOWN_")} == set(), (
+        "explained, and not raised"
+    )
 
 
 LINK = re.compile(r"\]\(([^)#\s:]*)(?:#([^)\s]*))?\)")
