@@ -106,6 +106,7 @@ def run(
         conf=conf_of(conf),
     )
     session.live, session.epoch, session.unnamed = live, epoch, _only_name(name, text)
+    session.here = True
     printer = Printer(format, rows)
     running: list[LiveQuery] = []
     if live or any(map(needs_spark, parse(text))):

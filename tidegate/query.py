@@ -110,7 +110,10 @@ class Query:
             raise diagnostic.at((place, place + len(name))).locate(self.bound.text) from None
 
     def foresee(self, live: bool) -> None:
-        """Tell what is wrong with sources as far as that shows without Spark."""
+        """Tell what is wrong with sources as far as that shows without Spark.
+
+        Example: `tg.query("SELECT * FROM S").foresee(live=False)`
+        """
         for definition in self.definitions.values():
             place = max(0, self.bound.text.lower().find(definition.name.lower()))
             with told_at((place, place + len(definition.name)), self.bound.text):

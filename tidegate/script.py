@@ -33,7 +33,9 @@ def needs_spark(statement: exp.Expression) -> bool:
     """Whether a statement is sure to need Spark, which can then be started ahead. Small recorded queries do without."""
     definitions = (syntax.CreateBase, syntax.CreateView, syntax.DropDefinition, syntax.SetOption)
     shown = isinstance(statement, syntax.ShowDefinitions) and statement.args["kind"] != "QUERIES"
-    return not shown and not isinstance(statement, (*definitions, syntax.DescribeDefinition, exp.Query))
+    return not shown and not isinstance(
+        statement, (*definitions, syntax.DescribeDefinition, syntax.AsOf, exp.Query)
+    )
 
 
 class Host(Protocol):

@@ -41,6 +41,7 @@ from tidegate.redaction import masked
 from tidegate.runtime.engine import Engine, check_place
 from tidegate.runtime.quarantines import refused_anywhere
 from tidegate.runtime.results import Result
+from tidegate.runtime.results_here import snapshot_here
 from tidegate.runtime.running import Asked, LiveQuery, Running
 from tidegate.runtime.settings import Settings
 from tidegate.runtime.snapshots import instant_of, running_in, tables_in, with_order, without_order
@@ -404,7 +405,10 @@ class Session(OwnConnectors, Settings):
         return ask_spark(lambda: self.spark, self.catalog.policy)
 
     def shown(self, kind: str) -> list[str] | DataFrame:
-        """What SHOW lists: names; of functions, the user's and then all others."""
+        """What SHOW lists: names; of functions, the user's and then all others.
+
+        Example: `tg.shown("STREAMS")`
+        """
         if kind == "FUNCTIONS":
             own = [f.name for f in self.catalog.functions.values()]
             own += [a.name for a in self.catalog.aggregates.values()]
@@ -473,7 +477,7 @@ class Session(OwnConnectors, Settings):
         """
         self.running.close()
 
-    def _as_of(self, statement: syntax.AsOf, text: str, progress: Progress | None) -> DataFrame:
+    def _as_of(self, statement: syntax.AsOf, text: str, progress: Progress | None) -> Any:
         """A snapshot: of a running query if its name stands in FROM or if it means the same, otherwise of a recorded run."""
         place, batch = statement.args["instant"], statement.args.get("batch")
         number = None if batch is None else int(batch.this)
@@ -489,7 +493,12 @@ class Session(OwnConnectors, Settings):
             if (kept := self.running.same(query.bound.plan, instant)) is not None:
                 return order.applied(kept.at(instant, number))
             asked, order = with_order(asked, order)
-            return order.applied(self.bound_query(asked, text).run(progress).at(instant, number))
+            result = self.bound_query(asked, text).run(progress)
+            if self.here and not order.terms:
+                rows = snapshot_here(result, result.final_tick(instant, number))
+                if rows is not None:
+                    return rows
+            return order.applied(result.at(instant, number))
 
     def _over_snapshots(
         self,

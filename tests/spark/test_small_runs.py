@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 
 from tidegate.connectors.plain_csv import plain_rows
 from tidegate.connectors.sources import read_recorded
+from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime import engine
-from tidegate.runtime.results_here import intervals_here
+from tidegate.runtime.results_here import intervals_here, snapshot_here
 from tidegate.session import Session, connect
 
 QUERIES = (
@@ -70,6 +71,12 @@ def test_answers_are_those_of_the_reference(session: Session, text: str) -> None
     assert Counter(tuple(r.values()) for r in shown.to_pylist()) == Counter(
         tuple(r) for r in result.intervals().collect()
     )
+    for t in (5, 17):
+        at = snapshot_here(result, t)
+        assert at is not None
+        assert Counter(tuple(r.values()) for r in at.to_pylist()) == Counter(
+            tuple(r) for r in result.at(t).collect()
+        )
 
 
 def test_rows_that_are_handed_in_need_no_spark_either(session: Session) -> None:
@@ -126,3 +133,16 @@ def test_plain_files_are_read_as_spark_reads_them(spark: SparkSession, tmp_path:
         # The scan's columns are the declared ones, the time last; then come its ticks and the reason.
         assert [row[:6] for row in found] == [tuple(r.values()) for r in here.to_pylist()]
     assert compared == 360
+
+
+def test_what_may_become_much_is_a_job(session: Session) -> None:
+    """Few rows may split into all of their instants, or meet each other in many pairs."""
+    many = [{"v": i, "t": i} for i in range(2_001)]
+    session.stream("M", many, ordered_by="t")
+    for text in (
+        "RSTREAM(SELECT a FROM S WINDOW(RANGE 9)) EVERY 1",
+        "SELECT a.v FROM M a JOIN M b ON a.v < b.v",
+    ):
+        with pytest.raises(Diagnostic, match="a job was to run"):
+            session.sql(text)
+    assert session.sql("SELECT v FROM M WHERE v > 1999") is not None

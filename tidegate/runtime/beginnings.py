@@ -27,6 +27,9 @@ from tidegate.time import MIN, add, shown
 Others = Sequence[tuple[Plan, KnownQuery]]
 """The queries that have run."""
 
+NAMED = 8
+"""So many queries are named with which another shares."""
+
 REMEMBERING = (ModifyKernel, InsertsKernel, SyncEventsKernel)
 """What they show may depend on everything that came before."""
 
@@ -153,6 +156,8 @@ def shared_with(mine: Plan, others: Mapping[str, Plan]) -> list[str]:
         if common := [o.part_of for o in mine.operators.values() if o.id in plan.operators]:
             whole = " and answers it" if set(mine.answers.values()) & set(plan.answers.values()) else ""
             lines.append(f"'{name}' runs {', '.join(dict.fromkeys(common))}{whole}")
+    if len(lines) > NAMED:
+        lines = [*lines[:NAMED], f"and {len(lines) - NAMED} more queries"]
     running = {id_ for plan in others.values() for id_ in plan.operators}
     begins = [o.part_of for o in mine.operators.values() if o.id not in running]
     streams = sorted(

@@ -43,6 +43,10 @@ class QueryLine:
     """The queries that use operators or inputs of it."""
 
 
+NAMED = 20
+"""So many queries are named that share with one; of more, how many they are."""
+
+
 def running_lines(figures: Figures, state: State, moments: bool) -> list[QueryLine]:
     """The queries of a graph."""
     done, rates = figures.activities.by_id, figures.rates
@@ -107,7 +111,9 @@ def shared_by(plans: Mapping[str, Plan]) -> dict[str, tuple[str, ...]]:
         key = frozenset(mine)
         if key not in united:
             united[key] = tuple(sorted(set().union(*(every[g] for g in key))))
-        found[name] = tuple(names[i] for i in united[key] if i != number)
+        others = [i for i in united[key][: NAMED + 1] if i != number][:NAMED]
+        more = len(united[key]) - 1 - len(others) if key else 0
+        found[name] = (*(names[i] for i in others), *([f"… and {more} more"] if more else []))
     return found
 
 

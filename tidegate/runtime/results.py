@@ -195,6 +195,10 @@ class Result(Readable):
 
         Example: `r.at(4).show()`, or `r.at("2026-01-01 12:00").show()`
         """
+        return self._snapshot(self.final_tick(instant, batch))
+
+    def final_tick(self, instant: int | datetime | str, batch: int | None = None) -> int:
+        """The tick of an instant at which the answer is final and kept; of its batches the last, or the one given."""
         last = self.width - 1 if batch is None else batch
         if not 0 <= last < self.width:
             raise Diagnostic(
@@ -213,7 +217,7 @@ class Result(Readable):
             raise self._forgotten(
                 f"the answer at {self._show(t)} is", "start the query with a longer retention"
             )
-        return self._snapshot(t)
+        return t
 
     def _kept(self, since: int | datetime | str | None, asked: str) -> int:
         """The tick from which something is asked for; what retention has let go cannot be."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import polars as pl
 import pyarrow as pa
 
 from tidegate.kernels.rows import to_arrow
+from tidegate.runtime.ledger import ResultPart
 from tidegate.runtime.results import Result, matched
+from tidegate.scalars.columns import dtype
 from tidegate.spark.values import arrow_type
 from tidegate.time import MAX, MIN
 from tidegate.types import TIMESTAMP
@@ -19,16 +23,45 @@ MOST = 100_000
 def intervals_here(result: Result) -> pa.Table | None:
     """The rows with `valid_from` and `valid_to`, in this order; None: Spark is to read them."""
     parts = result.parts()
+    changing = any(p.counts.negative for p in parts) or (result.manifest().epoch > 1 and not result.instants)
+    rows = None if changing and result.instants else _rows(result, parts)
+    if rows is None:
+        return None
+    if changing:
+        rows = matched(rows, _names(result))
+    ends = [
+        pl.when(pl.col(c).is_in([MIN, MAX])).then(None).otherwise(pl.col(c)).alias(c) for c in ("ts", "te")
+    ]
+    # What has no end goes before, as Spark orders NULLs.
+    rows = _repeated(rows).with_columns(ends).sort("ts", "te", nulls_last=False, maintain_order=True)
+    time = arrow_type(TIMESTAMP) if result.time_type == TIMESTAMP else pa.int64()
+    return _table(result, rows, {"ts": pa.field("valid_from", time), "te": pa.field("valid_to", time)})
+
+
+def snapshot_here(result: Result, tick: int) -> pa.Table | None:
+    """The rows of `Result.at`; None: Spark is to read them."""
+    rows, names = _rows(result, result.parts()), _names(result)
+    if rows is None:
+        return None
+    valid = rows.filter((pl.col("ts") <= tick) & (pl.col("te") > tick))
+    if (valid["n"] < 0).any():
+        valid = matched(valid.with_columns(pl.lit(tick).alias("ts"), pl.lit(tick + 1).alias("te")), names)
+    return _table(result, _repeated(valid), {})
+
+
+def _names(result: Result) -> list[str]:
+    return [f"c{i}" for i in range(len(result.schema))]
+
+
+def _rows(result: Result, parts: Sequence[ResultPart]) -> pl.DataFrame | None:
+    """The signed rows of an answer, if they are few and of types that are the same here."""
     plain = result.selection is None and result.width == 1 and result.horizon() == MIN
     if result.storage.local is None or not plain or sum(p.counts.rows for p in parts) > MOST:
         return None
-    if any(pa.types.is_nested(arrow_type(f.type)) for f in result.schema if f.type.name != "VOID"):
+    types = [f.type for f in result.schema]
+    if any(t.name == "VOID" or pa.types.is_nested(arrow_type(t)) for t in types):
         return None
-    changing = any(p.counts.negative for p in parts) or (result.manifest().epoch > 1 and not result.instants)
-    if any(f.type.name == "VOID" for f in result.schema) or (changing and result.instants):
-        return None
-    names = [f"c{i}" for i in range(len(result.schema))]
-    frames = []
+    names, frames = [*_names(result), "ts", "te", "n"], []
     for part in parts:
         assure(result.storage, part.file, part.section)
         if part.section is None:
@@ -37,27 +70,22 @@ def intervals_here(result: Result) -> pa.Table | None:
             s = part.section
             frames.append(read_section(result.storage, part.file, s.offset, s.length, s.checksum))
     if not frames:
-        return _shown(result, pl.DataFrame(schema=dict.fromkeys((*names, "ts", "te", "n"), pl.Int64)))
-    rows = pl.concat([f.select(*names, "ts", "te", "n") for f in frames])
-    if changing:
-        rows = matched(rows, names)
-    return _shown(result, rows)
+        return pl.DataFrame(schema={**{n: dtype(t) for n, t in zip(names, types, strict=False)}, **_INSTANTS})
+    return pl.concat([f.select(names) for f in frames])
 
 
-def _shown(result: Result, rows: pl.DataFrame) -> pa.Table:
-    """Each row as often as it counts, with its ends as people see them, in the order of both; what has no end goes before."""
-    each = rows.select(pl.exclude("n"), pl.lit(1).repeat_by(pl.col("n").cast(pl.UInt32)).alias("n")).explode(
-        "n"
-    )
-    ends = [
-        pl.when(pl.col(c).is_in([MIN, MAX])).then(None).otherwise(pl.col(c)).alias(c) for c in ("ts", "te")
-    ]
-    table = to_arrow(
-        each.drop("n").with_columns(ends).sort("ts", "te", nulls_last=False, maintain_order=True)
-    )
-    fields = [pa.field(f.name, arrow_type(f.type)) for f in result.schema]
-    time = arrow_type(TIMESTAMP) if result.time_type == TIMESTAMP else pa.int64()
-    columns = [table.column(f"c{i}").cast(f.type) for i, f in enumerate(fields)]
-    columns += [table.column(c).cast(time) for c in ("ts", "te")]
-    wanted = pa.schema([*fields, pa.field("valid_from", time), pa.field("valid_to", time)])
-    return pa.Table.from_arrays(columns, schema=wanted)
+_INSTANTS = {"ts": pl.Int64, "te": pl.Int64, "n": pl.Int64}
+
+
+def _repeated(rows: pl.DataFrame) -> pl.DataFrame:
+    """Each row as often as it counts."""
+    times = pl.lit(1).repeat_by(pl.col("n").cast(pl.UInt32)).alias("n")
+    return rows.with_columns(times).explode("n").drop("n")
+
+
+def _table(result: Result, rows: pl.DataFrame, more: Mapping[str, pa.Field]) -> pa.Table:
+    table = to_arrow(rows)
+    fields = {f"c{i}": pa.field(f.name, arrow_type(f.type)) for i, f in enumerate(result.schema)}
+    wanted = {**fields, **more}
+    columns = [table.column(name).cast(field.type) for name, field in wanted.items()]
+    return pa.Table.from_arrays(columns, schema=pa.schema(list(wanted.values())))

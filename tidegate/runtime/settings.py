@@ -31,6 +31,8 @@ class Settings:
 
     live = False
     """Whether `sql` starts every query as a live one, files included."""
+    here = False
+    """Whether a small snapshot is given as an Arrow table where that needs no Spark: for those who only show it."""
     unnamed: str | None = None
     """What a live query is called that nobody has named; None: by what it means."""
     epoch: float | None = None

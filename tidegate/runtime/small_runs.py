@@ -6,7 +6,7 @@ Spark's functions, is a run on Spark.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -23,8 +23,16 @@ from tidegate.time import MAX, MIN
 from tidegate.worker.columnar import Columnar, columnar, of_files, read_here
 from tidegate.worker.tasks import Epoch
 
-MOST = 50_000
+MOST = 20_000
 """Rows of all streams up to which a run is a small one: reading and working on them costs less than a job's price."""
+
+PAIRS = 4_000_000
+"""So many combinations of rows joins may have to look at."""
+
+QUICK = frozenset(
+    "TimeWindow RowWindow Filter Project Columns Union Join Sweep Subtract Aggregate TopK Changes Modify".split()
+)
+"""Kernels that never say much more than they are told, joins apart. Others may split a row into all of its instants."""
 
 
 def run_small(
@@ -33,10 +41,11 @@ def run_small(
     """Run it here, if it can be; whether it was."""
     if ledger.storage.local is None or not physical.runs_anywhere or physical.lanes_from(None):
         return False
+    most = _most_rows([o.name for o in physical.plan.operators.values()])
     streams: list[Columnar] = []
     for number, (name, definition) in enumerate(sorted(definitions.items())):
         found = _columns(ledger.storage, physical, name, definition, data.get(name), number)
-        if found is None or sum(s.rows for s in streams) + found.rows > MOST:
+        if found is None or sum(s.rows for s in streams) + found.rows > most:
             return False
         streams.append(found)
     try:
@@ -52,6 +61,17 @@ def run_small(
     messages = run_waves(physical, 1, epoch, None, read)
     ledger.commit(after(ledger.latest, messages, upto=MAX, partitions=1))
     return True
+
+
+def _most_rows(kernels: Sequence[str]) -> int:
+    """How many rows are few for some kernels: whoever types a question must not wait for this process, nor lose it.
+
+    >>> _most_rows(["TimeWindow", "Aggregate"]), _most_rows(["Join"]), _most_rows(["Join", "Join"]), _most_rows(["Split"])
+    (20000, 2000, 158, 0)
+    """
+    if not QUICK.issuperset(kernels):
+        return 0
+    return min(MOST, int(PAIRS ** (1 / (kernels.count("Join") + 1))))
 
 
 def _columns(

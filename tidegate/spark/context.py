@@ -142,6 +142,8 @@ _MEANING = {
     "spark.sql.ansi.enabled": "true",
     # A text that holds ${env:PATH} is that text.
     "spark.sql.variable.substitute": "false",
+    # What is written can be read again, by Tidegate and others: instants are microseconds, and INT96 holds nanoseconds.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.redaction.options.regex": _SECRET_OPTIONS,
 }
 """What decides values, and what nobody is told: the same in every session that Tidegate computes on."""

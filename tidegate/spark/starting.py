@@ -18,6 +18,8 @@ class Starting:
         self._lock = threading.Lock()
         self._found: Future[SparkSession] | None = None
         self._tags = threading.local()
+        self.awaited = 0
+        """How many wait for it."""
 
     @property
     def is_ready(self) -> bool:
@@ -31,10 +33,15 @@ class Starting:
 
     def session(self) -> SparkSession:
         """The session; waits while it starts."""
-        if (begun := self._begun()) is not None:
-            self._run(begun)
+        begun = self._begun()
         assert self._found is not None
-        session = _awaited(self._found)
+        self.awaited += 1
+        try:
+            if begun is not None:
+                self._run(begun)
+            session = _awaited(self._found)
+        finally:
+            self.awaited -= 1
         if (tag := getattr(self._tags, "pending", None)) is not None:
             self._tags.pending = None
             # Without an interruption of its own thread, a task waits for its Python worker, which Spark then ends; otherwise it would go on.

@@ -50,6 +50,7 @@ def fetched(frame: Any, limit: int | None) -> Rows:
 
 
 def _fetched(table: Any, limit: int | None) -> Rows:
+    table = table if limit is None else table.slice(0, limit + 1)
     columns = [c.to_pylist() for c in table.columns]
     values = tuple(zip(*columns, strict=True)) if columns else ((),) * table.num_rows
     return Rows(tuple(table.column_names), values[:limit], limit is not None and len(values) > limit)
@@ -57,6 +58,7 @@ def _fetched(table: Any, limit: int | None) -> Rows:
 
 def rows_of(result: Any, limit: int | None = None) -> Rows:
     """What a statement gave, as rows: an answer with its validity, a snapshot, names, a text."""
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from tidegate.runtime.results import Result
@@ -65,9 +67,11 @@ def rows_of(result: Any, limit: int | None = None) -> Rows:
 
     if isinstance(result, Result):
         if (table := intervals_here(result)) is not None:
-            return _fetched(table if limit is None else table.slice(0, limit + 1), limit)
+            return _fetched(table, limit)
         frame = result.intervals()
         return fetched(frame.orderBy("valid_from", "valid_to"), limit)
+    if isinstance(result, pa.Table):
+        return _fetched(result, limit)
     if isinstance(result, DataFrame):
         return fetched(result, limit)
     if isinstance(result, list):

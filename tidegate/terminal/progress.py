@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
 
 from tidegate.terminal.answers import console
 
@@ -29,25 +38,36 @@ AGAIN = 0.3
 _numbers = itertools.count(1)
 
 
+class _What(ProgressColumn):
+    """What is done; or that somebody waits for a Spark that starts."""
+
+    def __init__(self, session: Session | None) -> None:
+        super().__init__()
+        self._session = session
+
+    def render(self, task: Task) -> Text:
+        waits = self._session is not None and self._session.starting.awaited
+        return Text("starting Spark" if waits else task.description)
+
+
 @contextmanager
 def progress_bar(what: str, rows: int = 0, session: Session | None = None) -> Iterator[Report]:
     """A bar for the part that is done; with the number of `rows` it also shows rows per second, with a session whether its Spark still starts."""
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        _What(session),
         BarColumn(),
         TextColumn("{task.fields[rate]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        starting = session is not None and not session.starting.is_ready
-        bar = bars.add_task("starting Spark" if starting else what, total=None, rate="")
+        bar = bars.add_task(what, total=None, rate="")
         began = time.perf_counter()
 
         def report(part: float) -> None:
             rate = part * rows / max(1e-9, time.perf_counter() - began)
             text = f"{rate:,.0f} rows per second" if rows else ""
-            bars.update(bar, description=what, completed=part, total=1.0, rate=text)
+            bars.update(bar, completed=part, total=1.0, rate=text)
 
         yield report
 

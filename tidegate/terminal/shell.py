@@ -55,6 +55,7 @@ class Shell:
         self, session: Session, printer: Printer | None = None, reader: Reader | None = None
     ) -> None:
         self.session = session
+        session.here = True
         self.timing, self.paging = True, True
         printer = printer or Printer()
         self.printer = replace(printer, rows=printer.rows or SHELL_ROWS, more="\\rows N", paged=self._paged)
