@@ -6,7 +6,7 @@ from typing import Any
 
 from tidegate.language.syntax import ShowDefinitions
 
-KINDS = ("STREAMS", "VIEWS", "TABLES", "FUNCTIONS", "QUERIES", "GRAPH", "QUARANTINE")
+KINDS = ("STREAMS", "VIEWS", "TABLES", "FUNCTIONS", "QUARANTINE", "QUERIES", "GRAPH")
 
 FORMS = ("text", "json", "graphviz", "mermaid")
 """How a graph can be shown."""
