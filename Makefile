@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test test-nexmark style check format fuzz bench bench-engine bench-peers lock clean venv
+.PHONY: help run test check-docs package test-nexmark style check format fuzz bench bench-engine bench-peers lock clean venv
 
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
@@ -33,6 +33,13 @@ ifneq ($(strip $(ARGS)),)
 else
 	@$(WITH_JAVA) scripts/test.sh
 endif
+
+check-docs: venv ## every page, example and the first hour of a new user
+	@$(WITH_JAVA) SPARK_SUBMIT_OPTS=-XX:TieredStopAtLevel=1 $(PYTEST) tests/unit/test_docs.py tests/spark/test_guides.py \
+		tests/spark/test_examples.py tests/spark/test_example_tasks.py tests/newcomer $(ARGS)
+
+package: venv ## wheel and sdist in dist/, tried in an empty environment
+	@$(WITH_JAVA) $(PYTHON) scripts/package.py
 
 test-nexmark: venv ## every NEXMark answer on 100,000 events (SIZE=...), recorded and live: ten minutes
 	@$(WITH_JAVA) TIDEGATE_NEXMARK_EVENTS=$(or $(SIZE),100000) $(PYTEST) tests/nexmark

@@ -16,11 +16,18 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 
-NEEDS_JVM = ("tests/spark", "tidegate/spark", "tidegate/runtime", "tidegate/query.py", "tidegate/session.py")
+NEEDS_JVM = (
+    "tests/newcomer",
+    "tests/spark",
+    "tidegate/spark",
+    "tidegate/runtime",
+    "tidegate/query.py",
+    "tidegate/session.py",
+)
 """Tests and doctests below these paths may start Spark, also without the `spark` fixture."""
 
 PROGRAMS = (
-    "tests/spark/test_changing_graph", "tests/spark/test_crashes", "tests/spark/test_interrupt", "tests/spark/test_kills", "tests/spark/test_terminal",
+    "tests/newcomer/", "tests/spark/test_changing_graph", "tests/spark/test_crashes", "tests/spark/test_interrupt", "tests/spark/test_kills", "tests/spark/test_terminal",
 )  # fmt: skip
 """Tests that start programs and end them: they need no session of their own, so they can run beside those that share one."""
 

@@ -13,6 +13,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import tidegate
+
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted((ROOT / "tidegate").rglob("*.py"))
 LOCKS = ("requirements.lock", "requirements-build.lock")
@@ -187,3 +189,24 @@ def test_java_home_is_taken_only_if_spark_can_use_it(
     given = fake_java(tmp_path / "given", version, status)
     on_path = fake_java(tmp_path / "path", "17.0.1")
     assert found_java(given, on_path) == str(given if taken else on_path)
+
+
+def test_the_version_is_said_once_everywhere() -> None:
+    """The package, its metadata and the newest part of the changelog have one version; older parts follow in order."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    heads = re.findall(
+        r"^## \[(\d+\.\d+\.\d+)\] - (unreleased|\d{4}-\d\d-\d\d)$",
+        (ROOT / "CHANGELOG.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    numbers = [tuple(map(int, number.split("."))) for number, _ in heads]
+    assert heads[0][0] == version == tidegate.__version__
+    assert numbers == sorted(set(numbers), reverse=True)
+    assert all(day != "unreleased" for _, day in heads[1:])
+
+
+def test_extras_ask_for_what_tests_have() -> None:
+    """Every extra is part of what is pinned and tested."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    for name in extras.keys() - {"dev"}:
+        assert set(extras[name]) <= set(extras["dev"]), name
