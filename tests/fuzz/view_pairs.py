@@ -14,13 +14,15 @@ CREATE STREAM R(a INT, c BIGINT, t BIGINT) SOURCE csv('x') ORDERED BY t;
 CREATE STREAM Changes(id INT, x INT, g STRING, o STRING, t BIGINT) SOURCE csv('x') ORDERED BY t;
 CREATE STREAM K OVER Changes KEY id OPERATION o;
 CREATE TABLE P(a INT, name STRING) SOURCE csv('x');
+CREATE VIEW Last3 AS SELECT a, v, TS AS u FROM S WINDOW(RANGE 3);
+CREATE VIEW Last6 AS SELECT a, v, TS AS u FROM S WINDOW(RANGE 6);
 """
 """S and R are streams of rows, K is a relation, P a table."""
 
 CONDITIONS = {
     "v": ["{v} > {n}", "{v} >= {n}", "{n} < {v}", "{v} BETWEEN {n} AND {m}", "{v} IN ({n}, {m}, 3)", "{v} = {n}", "{v} <> {n}",
-          "NOT ({v} < {n})", "({v} = {n} OR {v} = {m})", "{v} + 1 > {n}", "{v} > -{n}", "NOT {v} IS NULL"],
-    "b": ["{b} = '{s}'", "{b} LIKE '{s}%'", "{b} IN ('{s}', 'xy')", "{b} >= '{s}'", "{b} <> '{s}'"],
+          "NOT ({v} < {n})", "({v} = {n} OR {v} = {m})", "{v} + 1 > {n}", "{v} > -{n}", "NOT {v} IS NULL", "NOT (NOT {v} IS NULL)", "NOT ({v} IS NULL OR {v} > {n})"],
+    "b": ["{b} = '{s}'", "{b} LIKE '{s}%'", "{b} IN ('{s}', 'xy')", "{b} >= '{s}'", "{b} <> '{s}'", "{b} LIKE '%'", "NOT ({b} LIKE '{s}%')"],
     "d": ["{d} > {n}.5", "{d} < {n}", "NOT ({d} > 1.5)"],
 }  # fmt: skip
 AGGREGATES = [
@@ -65,7 +67,7 @@ class Pairs:
 
     def pair(self) -> Pair:
         shape = self.dice.choice(
-            [self.grouped, self.grouped, self.joined, self.keyed, self.keyed, self.plain, self.both, self.ranked, self.sequence, self.nested]
+            [self.grouped, self.grouped, self.joined, self.keyed, self.keyed, self.plain, self.both, self.ranked, self.synced, self.sequence, self.nested]
         )  # fmt: skip
         return shape()
 
@@ -207,6 +209,21 @@ class Pairs:
         if self.dice.random() < 0.5:
             mine = f"SELECT * FROM ({mine}) z WHERE {self.condition(names)}"
         return Pair(mine, theirs)
+
+    def synced(self) -> Pair:
+        """Windows that are seen at points, the view's perhaps longer."""
+        step = self.dice.choice([2, 4])
+        sync = [
+            f"SYNC BY (SELECT Timepoint FROM CLOCK WHERE Timepoint % {s} = 0)"
+            for s in (step * self.dice.choice([1, 1, 2]), step)
+        ]
+        (q, v) = self.wheres({"v": "z.v"})
+        text = "SELECT {} FROM {} {} z JOIN P ON z.a = P.a{}"
+        shown = self.dice.choice(["z.v, P.name", "P.name"])
+        return Pair(
+            text.format(shown, "Last3", sync[0], q),
+            text.format("z.v, z.u, P.name", self.dice.choice(["Last3", "Last6"]), sync[1], v),
+        )
 
     def ranked(self) -> Pair:
         (w, wv) = self.windows()

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.test_joining import BATCHES, opened, snapshots
+from tidegate.errors import Diagnostic
 from tidegate.runtime import alike
 
 TEMPLATES = {
@@ -104,4 +105,36 @@ def test_each_keeps_its_sink(spark: SparkSession, tmp_path: Path, monkeypatch: A
             whole.query(TEMPLATES["groups"].format(c)).run().changes().select("op", "k", "n", "ts").collect()
         )
         assert sorted(map(str, said)) == sorted(map(str, changes)) != []
+    session.close()
+
+
+def test_another_constant_is_another_query(spark: SparkSession, tmp_path: Path, monkeypatch: Any) -> None:
+    """Under the name of one that has run, only that one goes on; a name that was given up can be taken at once."""
+    monkeypatch.setattr(alike, "MANY", 2)
+    session = opened(spark, tmp_path)
+    text = "SELECT v, w FROM K WHERE k = {}"
+    live = [session.query(text.format(c)).start(f"q{c}", begin=False) for c in range(3)]
+    graph = live[0].run.graph
+    graph.advance({"S": BATCHES[0]})
+    session.close()
+    session = opened(spark, tmp_path)
+    session.query(text.format(0)).start("q0", begin=False)
+    with pytest.raises(Diagnostic) as raised:
+        session.query(text.format(4)).start("q1", begin=False)
+    assert raised.value.condition == "QUERY_CHANGED"
+    for c in (1, 2):
+        session.query(text.format(c)).start(f"q{c}", begin=False)
+    live = [session.running.named(f"q{c}") for c in range(3)]
+    graph = live[0].run.graph
+    graph.advance({"S": BATCHES[1]})
+    live[1].stop()
+    again = session.query(text.format(4)).start("q1", begin=False)
+    other = session.query("SELECT w, COUNT(*) AS n FROM K GROUP BY w").start("counts", begin=False)
+    for batch in BATCHES[2:]:
+        graph.advance({"S": batch})
+    graph.finish()
+    whole = opened(spark)
+    for query, asked in ((again, text.format(4)), (other, "SELECT w, COUNT(*) AS n FROM K GROUP BY w")):
+        since = range(max(query.complete_from or 0, 0), 38)
+        assert snapshots(query, since) == snapshots(whole.query(asked).run(), since), asked
     session.close()

@@ -175,8 +175,8 @@ class Conditions:
         inner = plain(inner)
         if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
             return inner.this, EVERY
-        if isinstance(inner, exp.NullSafeEQ):
-            return None  # true of NULL
+        if inner.find(exp.Is, exp.NullSafeEQ) is not None:
+            return None  # it may be true of NULL
         found = self.constraint(inner)
         return None if found is None else (found[0], ~found[1])
 
@@ -215,7 +215,9 @@ class Conditions:
             return None
         if body == text:
             return condition.this, exactly(text)
-        return condition.this, Values((((body, -1), (after(body), -1)),))
+        following = after(body)
+        end = (None, 1) if following is None else (following, -1)
+        return condition.this, Values((((body, -1), end),))
 
     def _compared(self, condition: exp.Expression) -> Constraint | None:
         left, right, kind = condition.this, condition.expression, type(condition)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tidegate.algebra.operators import Node
 from tidegate.optimizer.lifting import Lifted, lifted
-from tidegate.physical.identity import Identity, plan_identity
+from tidegate.physical.identity import Identity, identity_of, plan_identity
 from tidegate.runtime.queries import Query
 from tidegate.types import Schema
 
@@ -31,6 +31,11 @@ class Selection:
 
 def selection(found: Lifted) -> Selection:
     return Selection(found.general.schema, tuple(c.sql(dialect="spark") for c in found.conditions))
+
+
+def mark(found: Lifted) -> Identity:
+    """What tells a query from others that are alike: its conditions."""
+    return identity_of("conditions", found.conditions)
 
 
 class Alike:

@@ -18,6 +18,7 @@ from tidegate.physical.identity import plan_identity
 from tidegate.physical.joining import Company, plan_joining
 from tidegate.physical.plan import Birth, Plan, SourceRows
 from tidegate.physical.planning import plan_query
+from tidegate.runtime.alike import mark
 from tidegate.runtime.ledger import KnownQuery
 
 SOURCE, STATE, EXCHANGE, STEP = 16, 4, 2, 1
@@ -74,6 +75,12 @@ def begun(
         plan = over.plan
     views = () if over is None else over.views
     return Answer(plan, plan_query(name, plan, functions, known.birth, known.shared, views), views)
+
+
+def goes_on(name: str, answer: Answer, known: KnownQuery) -> bool:
+    """Whether a query is the one that has run before under its name."""
+    which = "" if answer.as_one is None else mark(answer.as_one)
+    return answer.physical.answers[name] == known.answer and which == known.as_one
 
 
 def added(company: Company, plan: Plan) -> int:

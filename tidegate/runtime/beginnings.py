@@ -20,6 +20,7 @@ from tidegate.physical.flow import Bound
 from tidegate.physical.identity import Identity, plan_identity
 from tidegate.physical.joining import Company, shares
 from tidegate.physical.plan import Birth, OperatorRows, Plan, SourceRows
+from tidegate.runtime.alike import mark
 from tidegate.runtime.answering import Answer, answers, by_itself, with_alike
 from tidegate.runtime.ledger import KnownQuery, Manifest
 from tidegate.time import MIN, add, shown
@@ -66,7 +67,7 @@ def joined(
             shares(mine, birth),
             complete,
             reads,
-            alike is not None,
+            "" if alike is None else mark(alike),
         )
         if best is None or (best[1].complete is None and complete is not None):
             best = answer, known

@@ -31,7 +31,7 @@ from tidegate.physical.plan import Plan, disputed, united
 from tidegate.physical.printing import describe
 from tidegate.physical.spark_columns import outsource
 from tidegate.runtime.alike import selection
-from tidegate.runtime.answering import Answer, begun, written
+from tidegate.runtime.answering import Answer, begun, goes_on, written
 from tidegate.runtime.batches import Batch, combine
 from tidegate.runtime.beginnings import apart, complete_line, not_kept, not_read, shared_with
 from tidegate.runtime.checkpoint import Checkpoint
@@ -168,7 +168,7 @@ class LiveGraph:
             plan = outsource(plan, functions, ask_spark(lambda: self.spark))
             answer, known, history = self._answered(name, plan, definitions, functions, joining.history)
             mine = answer.physical
-            if mine.answers[name] != known.answer:
+            if not goes_on(name, answer, known):
                 raise Diagnostic(
                     "QUERY_CHANGED",
                     f"the storage holds the state of another query '{name}'",
@@ -197,7 +197,12 @@ class LiveGraph:
         latest = self.ledger.latest
         if (known := latest.queries.get(name)) is not None:
             self._neighbours.change()
-            return begun(name, plan, functions, known, latest.views), known, False
+            answer = begun(name, plan, functions, known, latest.views)
+            if name not in self._released or goes_on(name, answer, known):
+                return answer, known, False
+            # Another query takes the name of one that was dropped: that it is gone must count first.
+            self.settle()
+            latest = self.ledger.latest
         answer, known = self._neighbours.answer(name, plan, functions, self._moment())
         if not history or known.complete == MIN:
             return answer, known, False

@@ -64,8 +64,8 @@ class KnownQuery:
     """The instant from which nothing is missing in its answer; None: not known."""
     reads: tuple[str, ...] = ()
     """The parts of it that ran for others when it began: see `Manifest.views`."""
-    as_one: bool = False
-    """Whether it is a condition on the answer that runs for all queries that are alike: see `runtime.alike`."""
+    as_one: str = ""
+    """If it is a condition on the answer that runs for all queries that are alike: which one (see `runtime.alike`)."""
 
 
 @dataclass(frozen=True)
@@ -374,15 +374,19 @@ def _encode(value: Manifest | Index) -> bytes:
     return signed_json({"format": FORMAT, **to_data(replace(value, queries=alone)), "same": same})
 
 
-def _folded(queries: Mapping[str, KnownQuery]) -> tuple[dict[str, KnownQuery], dict[str, dict[str, str]]]:
-    """Of queries that run as one, which differ in their owners only, one with the owners of the others."""
+Same = dict[str, dict[str, tuple[str, str]]]
+"""For one of some queries, the others, each with its owner and its condition."""
+
+
+def _folded(queries: Mapping[str, KnownQuery]) -> tuple[dict[str, KnownQuery], Same]:
+    """Of queries that run as one, which differ in their owners and conditions only, one with those of the others."""
     alone: dict[str, KnownQuery] = {}
-    same: dict[str, dict[str, str]] = {}
+    same: Same = {}
     first: dict[str, str] = {}
     for name, known in queries.items():
         found = alone[first[known.answer]] if known.as_one and known.answer in first else None
-        if found is not None and _but_owner(known) == _but_owner(found):
-            same[first[known.answer]][name] = known.owner
+        if found is not None and _in_common(known) == _in_common(found):
+            same[first[known.answer]][name] = known.owner, known.as_one
             continue
         alone[name] = known
         if known.as_one:
@@ -391,18 +395,19 @@ def _folded(queries: Mapping[str, KnownQuery]) -> tuple[dict[str, KnownQuery], d
     return alone, {name: owners for name, owners in same.items() if owners}
 
 
-def _but_owner(known: KnownQuery) -> tuple[object, ...]:
-    return known.birth, known.since, known.answer, known.shared, known.complete, known.reads, known.as_one
+def _in_common(known: KnownQuery) -> tuple[object, ...]:
+    return known.birth, known.since, known.answer, known.shared, known.complete, known.reads
 
 
 def _manifest(data: dict[str, Any]) -> Manifest:
-    same: Mapping[str, Mapping[str, str]] = data.pop("same", {})
+    same: Same = data.pop("same", {})
     found: Manifest = from_data(Manifest, data)
     if not same:
         return found
     queries = dict(found.queries)
-    for name, owners in same.items():
-        queries |= {n: replace(found.queries[name], owner=owner) for n, owner in owners.items()}
+    for name, others in same.items():
+        known = found.queries[name]
+        queries |= {n: replace(known, owner=owner, as_one=which) for n, (owner, which) in others.items()}
     return replace(found, queries=queries)
 
 

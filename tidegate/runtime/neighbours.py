@@ -12,7 +12,7 @@ from tidegate.optimizer.views import Views
 from tidegate.physical.identity import Identity
 from tidegate.physical.joining import Company
 from tidegate.physical.plan import Plan, united
-from tidegate.runtime.alike import Alike
+from tidegate.runtime.alike import Alike, mark
 from tidegate.runtime.answering import Answer, told
 from tidegate.runtime.beginnings import Others, joined
 from tidegate.runtime.ledger import KnownQuery, Manifest
@@ -62,7 +62,9 @@ class Neighbours:
         if alike is not None and (same := self._alike.example(alike)) is not None:
             # What runs for them runs for one more.
             mine = replace(same.physical, answers={name: same.known.answer})
-            return Answer(plan, mine, as_one=alike), replace(same.known, owner=uuid.uuid4().hex)
+            return Answer(plan, mine, as_one=alike), replace(
+                same.known, owner=uuid.uuid4().hex, as_one=mark(alike)
+            )
         running, others = self._who(moment)
         company = Company(self.together, running, moment.kept)
         return joined(name, plan, functions, moment.before, company, others, moment.width, self._views, alike)
