@@ -79,7 +79,7 @@ class GraphRun(Partitioned):
         assert again.answers == mine.answers
         assert again.operators.keys() == mine.operators.keys()
         self.readings += answer.readings
-        self.members[name] = Member(answer.plan, mine, known)
+        self.members[name] = Member(answer.runs, mine, known)
         return self.members[name]
 
     def drop(self, name: str) -> None:

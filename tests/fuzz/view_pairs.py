@@ -22,7 +22,7 @@ CREATE VIEW Last6 AS SELECT a, v, TS AS u FROM S WINDOW(RANGE 6);
 CONDITIONS = {
     "v": ["{v} > {n}", "{v} >= {n}", "{n} < {v}", "{v} BETWEEN {n} AND {m}", "{v} IN ({n}, {m}, 3)", "{v} = {n}", "{v} <> {n}",
           "NOT ({v} < {n})", "({v} = {n} OR {v} = {m})", "{v} + 1 > {n}", "{v} > -{n}", "NOT {v} IS NULL", "NOT (NOT {v} IS NULL)", "NOT ({v} IS NULL OR {v} > {n})"],
-    "b": ["{b} = '{s}'", "{b} LIKE '{s}%'", "{b} IN ('{s}', 'xy')", "{b} >= '{s}'", "{b} <> '{s}'", "{b} LIKE '%'", "NOT ({b} LIKE '{s}%')"],
+    "b": ["{b} = '{s}'", "{b} LIKE '{s}%'", "{b} IN ('{s}', 'xy')", "{b} >= '{s}'", "{b} <> '{s}'", "{b} LIKE '%'", "NOT ({b} LIKE '{s}%')", "{b} NOT LIKE '{s}%'", "{b} NOT LIKE '{s}'", "{b} NOT IN ('{s}')"],
     "d": ["{d} > {n}.5", "{d} < {n}", "NOT ({d} > 1.5)"],
 }  # fmt: skip
 AGGREGATES = [

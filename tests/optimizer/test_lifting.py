@@ -40,6 +40,10 @@ DIFFERENT = {
     "a range below a count": f"SELECT COUNT(*) AS n FROM {S6} WHERE v > {{}}",
     "a range below DISTINCT": f"SELECT DISTINCT b FROM {S6} WHERE v > {{}}",
     "rows that are counted": "SELECT v FROM (SELECT * FROM S WHERE v > {}) WINDOW(ROWS 2)",
+    "texts but one, counted": f"SELECT a, COUNT(*) AS n FROM {S6} WHERE b NOT LIKE '{{}}x' GROUP BY a",
+    "a guarded division": f"SELECT a, 10 / v AS x FROM {S6} WHERE v > {{}}",
+    "a guarded division in a condition": f"SELECT a FROM {S6} WHERE v > {{}} AND 10 / v > 2",
+    "a guarded division in a join": f"SELECT l.a FROM {S6} l JOIN {R6} r ON 10 / l.v > r.c AND l.v > {{}}",
     "a side that may be missing": f"SELECT l.b, r.c FROM {S6} l LEFT JOIN {R6} r ON l.a = r.a AND r.c > {{}}",
 }
 

@@ -74,6 +74,8 @@ NOT_MATCHING = {
     "a longer prefix": (f"SELECT DISTINCT b FROM {S6} WHERE b LIKE 'x%'", f"SELECT DISTINCT b FROM {S6} WHERE b LIKE 'xy%'"),
     "a pattern that is no prefix": (f"SELECT DISTINCT b FROM {S6} WHERE b LIKE 'x%y'", f"SELECT DISTINCT b FROM {S6} WHERE b LIKE 'x_%'"),
     "any text of one": (f"SELECT DISTINCT b FROM {S6} WHERE b LIKE '%'", f"SELECT DISTINCT b FROM {S6} WHERE b = 'x'"),
+    "texts that do not begin so": (f"SELECT DISTINCT b FROM {S6} WHERE b NOT LIKE 'x%'", f"SELECT DISTINCT b FROM {S6} WHERE b LIKE 'x%'"),
+    "texts that begin so": (f"SELECT DISTINCT b FROM {S6} WHERE b LIKE 'x%'", f"SELECT DISTINCT b FROM {S6} WHERE b NOT LIKE 'x%'"),
     "NULL, negated twice": (f"SELECT DISTINCT v FROM {S6} WHERE NOT (NOT v IS NULL)", f"SELECT DISTINCT v FROM {S6} WHERE v > 1"),
     "one case of OR": (f"SELECT DISTINCT v, b FROM {S6} WHERE v = 1 OR b = 'x'", f"SELECT DISTINCT v, b FROM {S6} WHERE v = 1"),
     "NaN": (f"SELECT DISTINCT d FROM {S6} WHERE NOT (d < 1)", f"SELECT DISTINCT d FROM {S6} WHERE d >= 1 AND d < 100"),

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from tests.spark.test_joining import BATCHES, opened, snapshots
 from tidegate.errors import Diagnostic
 from tidegate.runtime import alike
+from tidegate.time import MIN
 
 TEMPLATES = {
     "rows": "SELECT v, w FROM S WINDOW(RANGE 5) WHERE k = {}",
@@ -137,4 +138,35 @@ def test_another_constant_is_another_query(spark: SparkSession, tmp_path: Path, 
     for query, asked in ((again, text.format(4)), (other, "SELECT w, COUNT(*) AS n FROM K GROUP BY w")):
         since = range(max(query.complete_from or 0, 0), 38)
         assert snapshots(query, since) == snapshots(whole.query(asked).run(), since), asked
+    session.close()
+
+
+def test_what_runs_is_taken_over(spark: SparkSession, tmp_path: Path, monkeypatch: Any) -> None:
+    """One that asks the same reads what runs for its twin; many over a view that is complete are complete; a condition that guards an expression stays below."""
+    monkeypatch.setattr(alike, "MANY", 3)
+    session = opened(spark, tmp_path)
+    view = "SELECT k, w, COUNT(*) AS n FROM S WINDOW(RANGE 6) GROUP BY k, w"
+    text = "SELECT k, COUNT(*) AS n FROM S WINDOW(RANGE 6) WHERE k = {} GROUP BY k"
+    guarded = "SELECT k, 60 / v AS x FROM S WINDOW(RANGE 5) WHERE v > {}"
+    session.query(view).start("view", begin=False)
+    live = {f"twin {i}": session.query(text.format(1)).start(f"twin {i}", begin=False) for i in range(2)}
+    graph = live["twin 0"].run.graph
+    graph.advance({"S": BATCHES[0]})
+    texts = {"twin 2": text.format(1), "twin 3": text.format(1)}
+    texts |= {f"over {c}": text.format(c) for c in (2, 3, 4)}
+    texts |= {f"guarded {c}": guarded.format(c) for c in range(4)}
+    live |= {n: session.query(t).start(n, begin=False) for n, t in texts.items()}
+    assert live["twin 3"].query.known.answer == live["twin 0"].query.known.answer
+    assert live["over 4"].query.known.as_one
+    assert not live["guarded 3"].query.known.as_one
+    reached = graph.ledger.latest.upto
+    complete = {n: live[n].complete_from for n in ("twin 2", "over 2", "over 3", "over 4")}
+    assert complete == {"twin 2": MIN, "over 2": reached, "over 3": reached, "over 4": reached}
+    for batch in BATCHES[1:]:
+        graph.advance({"S": batch})
+    graph.finish()
+    whole = opened(spark)
+    for name in ("twin 3", "over 2", "over 4", "guarded 3"):
+        since = range(max(live[name].complete_from or 0, 0), 38)
+        assert snapshots(live[name], since) == snapshots(whole.query(texts[name]).run(), since), name
     session.close()

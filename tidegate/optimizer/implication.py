@@ -154,6 +154,10 @@ class Conditions:
         condition = plain(condition)
         if isinstance(condition, exp.Not):
             return self._negated(condition.this)
+        if condition.args.get("negate"):
+            positive = condition.copy()
+            positive.set("negate", None)
+            return self._negated(positive)
         if isinstance(condition, exp.And | exp.Or):
             return self._combined(condition)
         if isinstance(condition, exp.Between):

@@ -3,7 +3,7 @@
     lifted(plan) = (general, conditions), plan = project(first columns) of filter(conditions) of general
 
 Columns that conditions read, and that the plan does not show, follow the plan's own in `general`. A condition passes a window in time, a projection, a side of a
-join whose rows are kept; a grouping, a row window or a ranking where it reads what these partition by. A condition that gives a column one value passes a
+join whose rows are kept, unless these compute what may fail for rows that the condition would have kept away; a grouping, a row window or a ranking where it reads what these partition by. A condition that gives a column one value passes a
 grouping, and DISTINCT, by that column becoming one more key.
 """
 
@@ -73,10 +73,29 @@ def _single(condition: exp.Expression, schema: Schema) -> bool:
     return low[0] is not None and low[0] == high[0]
 
 
+def never_fails(expression: exp.Expression) -> bool:
+    """Whether an expression has a value for whatever rows: one that conditions do not guard is evaluated for rows that nobody asks for."""
+    if isinstance(expression, exp.Mod | exp.Div):
+        by = expression.expression
+        constant = isinstance(by, exp.Literal) and not by.is_string and by.this.strip("0.") != ""
+        return constant and never_fails(expression.this)
+    if not isinstance(expression, _TOTAL):
+        return False
+    return all(never_fails(part) for part in expression.iter_expressions())
+
+
+_TOTAL = (
+    exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT,
+    exp.LTE, exp.NullSafeEQ, exp.Is, exp.Between, exp.In, exp.Case, exp.If, exp.Coalesce, exp.Upper, exp.Lower, exp.Length,
+)  # fmt: skip
+
+
 def _filter(plan: op.Filter) -> Lifted:
     below = lifted(plan.input)
     parts = conjuncts(plan.predicate)
     mine = [c for c in parts if is_liftable(c, plan.schema)]
+    if not all(never_fails(c) for c in parts if c not in mine):
+        return Lifted(plan)
     return Lifted(_filtered(below.general, [c for c in parts if c not in mine]), (*below.conditions, *mine))
 
 
@@ -84,6 +103,8 @@ def _project(plan: op.Project) -> Lifted:
     below = lifted(plan.input)
     if not below.conditions:
         return Lifted(op.Project(below.general, plan.expressions, plan.fields))
+    if not all(map(never_fails, plan.expressions)):
+        return Lifted(plan)
     places = {c: i for i, e in enumerate(plan.expressions) if (c := index_of(e)) is not None}
     read = sorted(set().union(*map(references, below.conditions)) - places.keys())
     places |= {c: len(plan.expressions) + i for i, c in enumerate(read)}
@@ -115,6 +136,8 @@ def _passed(plan: op.Node, keys: Iterable[int], whole: bool = False) -> Lifted:
 
 def _aggregate(plan: op.Aggregate) -> Lifted:
     below = lifted(plan.input)
+    if any(a.function not in op.AGGREGATES for a in plan.aggregations):
+        return Lifted(plan)  # a user's function may fail
     schema = below.general.schema
     keys = list(plan.keys)
     passing: list[exp.Expression] = []
@@ -152,6 +175,8 @@ def _distinct(plan: op.Distinct) -> Lifted:
 
 
 def _join(plan: op.Join) -> Lifted:
+    if plan.predicate is not None and not never_fails(plan.predicate):
+        return Lifted(plan)
     kept = {"inner": (True, True), "right": (False, True), "full": (False, False)}.get(
         plan.kind, (True, False)
     )

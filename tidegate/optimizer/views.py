@@ -12,6 +12,9 @@ from tidegate.algebra.windows import is_temporal
 from tidegate.optimizer.compensation import Over
 from tidegate.optimizer.matching import MatchError, over
 
+WAYS = 3
+"""So many ways to answer a query are compared."""
+
 MISSES = 3
 """So many views that nearly answer are told."""
 
@@ -64,30 +67,41 @@ class Views:
         """The queries that run an operator."""
         return list(self._found.get(streams(node), {}).get(node, ()))
 
-    def rewritten(self, plan: op.Node) -> Rewriting | None:
+    def rewritten(self, plan: op.Node, without: frozenset[op.Node] = frozenset()) -> Rewriting | None:
         """A query over the largest parts of it that run already; None: nothing of it does."""
         readings: dict[op.Node, Reading] = {}
-        made = self._replaced(plan, readings)
+        made = self._replaced(plan, readings, without)
         return Rewriting(made, tuple(readings.values())) if readings else None
 
-    def _replaced(self, node: op.Node, readings: dict[op.Node, Reading]) -> op.Node:
-        best = self._best(node) if any(map(is_core, node.walk())) else None
+    def rewritings(self, plan: op.Node) -> Iterator[Rewriting]:
+        """Some of the ways to answer a query from what runs: that with the least effort first, then those without what it reads."""
+        without = frozenset[op.Node]()
+        for _ in range(WAYS):
+            found = self.rewritten(plan, without)
+            if found is None:
+                return
+            yield found
+            without |= set(found.views)
+
+    def _replaced(
+        self, node: op.Node, readings: dict[op.Node, Reading], without: frozenset[op.Node]
+    ) -> op.Node:
+        best = self._best(node, without) if any(map(is_core, node.walk())) else None
         if best is not None:
             readings[node] = best
             return best.over.plan(best.view, node.schema)
-        inputs = [self._replaced(i, readings) for i in node.inputs]
+        inputs = [self._replaced(i, readings, without) for i in node.inputs]
         unchanged = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
         return node if unchanged else node.with_inputs(*inputs)
 
-    def _best(self, node: op.Node) -> Reading | None:
-        found = [
-            Reading(node, view, m) for view in self._candidates(node) if (m := _over(node, view)) is not None
-        ]
+    def _best(self, node: op.Node, without: frozenset[op.Node]) -> Reading | None:
+        candidates = (view for view in self._candidates(node) if view not in without)
+        found = [Reading(node, view, m) for view in candidates if (m := _over(node, view)) is not None]
         return min(found, key=lambda r: _effort(r.over), default=None)
 
     def _candidates(self, node: op.Node) -> Iterable[op.Node]:
         known = self._found.get(streams(node), {})
-        return (node,) if node in known else known
+        return [node, *(n for n in known if n != node)] if node in known else list(known)
 
     def misses(self, plan: op.Node) -> Iterator[tuple[op.Node, str]]:
         """Running operators that nearly answer a query, or a part of it, each with the reason why they do not."""

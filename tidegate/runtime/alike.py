@@ -43,6 +43,7 @@ class Alike:
 
     def __init__(self) -> None:
         self._kinds: dict[str, Identity] = {}
+        self._marks: dict[str, Identity] = {}
         self._alone: dict[Identity, dict[str, Query]] = {}
         self._as_one: dict[Identity, dict[str, Query]] = {}
 
@@ -55,14 +56,19 @@ class Alike:
         return found if self._as_one.get(kind) or len(self._alone.get(kind, ())) >= MANY - 1 else None
 
     def example(self, found: Lifted) -> Query | None:
-        """A query of a kind that runs as one with others."""
-        known = self._as_one.get(plan_identity(found.general))
+        """A query that runs by itself and is the same, or one of the kind that runs as one with others."""
+        kind, which = plan_identity(found.general), mark(found)
+        for query in self._alone.get(kind, {}).values():
+            if not query.history and self._marks[query.name] == which:
+                return query
+        known = self._as_one.get(kind)
         return next(iter(known.values())) if known else None
 
     def add(self, query: Query) -> None:
         found = query.as_one or lifted(query.plan)
         if found.conditions:
             kind = self._kinds[query.name] = plan_identity(found.general)
+            self._marks[query.name] = mark(found)
             kinds = self._alone if query.as_one is None else self._as_one
             kinds.setdefault(kind, {})[query.name] = query
 

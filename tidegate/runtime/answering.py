@@ -27,14 +27,14 @@ SOURCE, STATE, EXCHANGE, STEP = 16, 4, 2, 1
 
 @dataclass(frozen=True)
 class Answer:
-    """A query as it is to run; `views` are the parts of it that run already, and are to stay as they are."""
+    """How a query is answered: the plan that is computed for it, of which `views` run already and are to stay as they are."""
 
-    plan: Node
+    runs: Node
     physical: Plan
     views: tuple[Node, ...] = ()
     readings: tuple[Reading, ...] = ()
     as_one: Lifted | None = None
-    """What runs for it and for all that are alike: its own answer is a condition on that."""
+    """If the plan is computed for all that are alike: the query's own answer is a condition on it."""
 
 
 def by_itself(company: Company, name: str, root: Node, functions: Mapping[str, Any], birth: Birth) -> Answer:
@@ -45,36 +45,25 @@ def answers(
     company: Company, name: str, root: Node, functions: Mapping[str, Any], birth: Birth, views: Views
 ) -> list[Answer]:
     """The ways in which a query can be answered, the one that adds least work first."""
-    alone = by_itself(company, name, root, functions, birth)
-    over = views.rewritten(root)
-    if over is None:
-        return [alone]
-    mine = plan_joining(company, name, over.plan, functions, birth, over.views)
-    found = [alone, Answer(over.plan, mine, over.views, over.readings)]
+    found = [by_itself(company, name, root, functions, birth)]
+    for over in views.rewritings(root):
+        mine = plan_joining(company, name, over.plan, functions, birth, over.views)
+        found.append(Answer(over.plan, mine, over.views, over.readings))
     return sorted(found, key=lambda a: added(company, a.physical))
-
-
-def with_alike(
-    company: Company, name: str, root: Node, functions: Mapping[str, Any], birth: Birth, alike: Lifted
-) -> Answer:
-    """A query as a condition on what runs for all that are alike."""
-    mine = plan_joining(company, name, alike.general, functions, birth)
-    return Answer(root, mine, as_one=alike)
 
 
 def begun(
     name: str, plan: Node, functions: Mapping[str, Any], known: KnownQuery, kept: Mapping[str, Any]
 ) -> Answer:
     """A query that has run before, over what it was answered from when it began."""
-    if known.as_one:
-        alike = lifted(plan)
-        mine = plan_query(name, alike.general, functions, known.birth, known.shared)
-        return Answer(plan, mine, as_one=alike)
-    over = Views({v: from_plain(kept[v]) for v in known.reads}).rewritten(plan) if known.reads else None
+    alike = lifted(plan) if known.as_one else None
+    runs = plan if alike is None else alike.general
+    over = Views({v: from_plain(kept[v]) for v in known.reads}).rewritten(runs) if known.reads else None
     if over is not None:
-        plan = over.plan
+        runs = over.plan
     views = () if over is None else over.views
-    return Answer(plan, plan_query(name, plan, functions, known.birth, known.shared, views), views)
+    mine = plan_query(name, runs, functions, known.birth, known.shared, views)
+    return Answer(runs, mine, views, as_one=alike)
 
 
 def goes_on(name: str, answer: Answer, known: KnownQuery) -> bool:

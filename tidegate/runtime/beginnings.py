@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -21,7 +22,7 @@ from tidegate.physical.identity import Identity, plan_identity
 from tidegate.physical.joining import Company, shares
 from tidegate.physical.plan import Birth, OperatorRows, Plan, SourceRows
 from tidegate.runtime.alike import mark
-from tidegate.runtime.answering import Answer, answers, by_itself, with_alike
+from tidegate.runtime.answering import Answer, answers, by_itself
 from tidegate.runtime.ledger import KnownQuery, Manifest
 from tidegate.time import MIN, add, shown
 
@@ -47,32 +48,22 @@ def joined(
     alike: Lifted | None = None,
 ) -> tuple[Answer, KnownQuery]:
     """How a query is answered that joins others after an epoch, and what the graph is to remember of it."""
-    best: tuple[Answer, KnownQuery] | None = None
     begin = Birth(before.epoch)
-    if alike is not None:
-        found = [with_alike(company, name, root, functions, begin, alike)]
-    else:
-        found = answers(company, name, root, functions, begin, views or Views())
-    for answer in found:
+    found: list[tuple[Answer, KnownQuery]] = []
+    runs = root if alike is None else alike.general
+    for way in answers(company, name, runs, functions, begin, views or Views()):
+        answer = replace(way, as_one=alike)
         mine = answer.physical
         birth = _birth(mine, begin)
-        runs = answer.plan if answer.as_one is None else answer.as_one.general
-        since, complete = beginning(runs, mine, birth, before, others, width)
+        since, complete = beginning(answer.runs, mine, birth, before, others, width)
         reads = tuple(plan_identity(v) for v in answer.views)
+        which = "" if alike is None else mark(alike)
         known = KnownQuery(
-            birth,
-            since,
-            mine.answers[name],
-            uuid.uuid4().hex,
-            shares(mine, birth),
-            complete,
-            reads,
-            "" if alike is None else mark(alike),
+            birth, since, mine.answers[name], uuid.uuid4().hex, shares(mine, birth), complete, reads, which
         )
-        if best is None or (best[1].complete is None and complete is not None):
-            best = answer, known
-    assert best is not None
-    return best
+        found.append((answer, known))
+    # What is complete first; of those that are so from the same instant on, what adds least.
+    return min(found, key=lambda f: (f[1].complete is None, f[1].complete or 0))
 
 
 def apart(

@@ -179,7 +179,7 @@ class LiveGraph:
             if joining.functions:
                 physical(mine, joining.functions)  # refuses functions that cannot be sent to workers
             query = Query(
-                name, answer.plan, mine, known, tuple(sinks), joining.key, history, answer.views, answer.as_one
+                name, plan, mine, known, tuple(sinks), joining.key, history, answer.views, answer.as_one, answer.runs
             )  # fmt: skip
             self.definitions, self.functions = definitions, functions
             self._register(query, joining)

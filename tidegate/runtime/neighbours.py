@@ -60,11 +60,11 @@ class Neighbours:
         """How a query is answered that joins, and what the graph is to remember of it."""
         alike = self._alike.general(plan)
         if alike is not None and (same := self._alike.example(alike)) is not None:
-            # What runs for them runs for one more.
+            # What runs for them, or for one that is the same, runs for one more.
             mine = replace(same.physical, answers={name: same.known.answer})
-            return Answer(plan, mine, as_one=alike), replace(
-                same.known, owner=uuid.uuid4().hex, as_one=mark(alike)
-            )
+            as_one, which = (None, "") if same.as_one is None else (alike, mark(alike))
+            known = replace(same.known, owner=uuid.uuid4().hex, as_one=which)
+            return Answer(same.runs, mine, same.views, as_one=as_one), known
         running, others = self._who(moment)
         company = Company(self.together, running, moment.kept)
         return joined(name, plan, functions, moment.before, company, others, moment.width, self._views, alike)
@@ -80,8 +80,11 @@ class Neighbours:
                 answer, known = self.answer(other.name, other.plan, functions, moment)
                 known = replace(known, owner=other.known.owner)
                 found.append(
-                    replace(other, physical=answer.physical, known=known, views=(), as_one=answer.as_one)
-                )
+                    replace(
+                        other, physical=answer.physical, known=known, views=answer.views, as_one=answer.as_one,
+                        computed=answer.runs,
+                    )
+                )  # fmt: skip
                 self.add(found[-1])
         return found
 

@@ -39,11 +39,13 @@ class Query:
     """The parts of the plan that ran for others when it began."""
     as_one: Lifted | None = None
     """What runs for it and for all that are alike."""
+    computed: Node | None = None
+    """The plan that is computed for it; None: its own."""
 
     @property
     def runs(self) -> Node:
         """The plan that is computed for it."""
-        return self.plan if self.as_one is None else self.as_one.general
+        return self.computed or self.plan
 
     @property
     def since(self) -> int:
