@@ -3,16 +3,11 @@
 Run from the project's directory: .venv/bin/python examples/late_rows.py
 """
 
-import tempfile
-
-import pyarrow.parquet as pq
-
 import tidegate
 
 
 def main() -> None:
-    state = tempfile.mkdtemp()
-    tg = tidegate.connect(state=state)
+    tg = tidegate.connect()
     # Rows may come up to five ticks later than newer ones.
     tg.stream("Reading", [], schema="value INT, t BIGINT", ordered_by="t", slack=5)
     total = tg.query("SELECT SUM(value) AS total FROM Reading WINDOW(RANGE UNBOUNDED)").start("total")
@@ -27,11 +22,9 @@ def main() -> None:
 
     for row in total.intervals().orderBy("valid_from").collect():
         print(f"from {row.valid_from} on: {row.total}")
+    for row in tg.quarantine("Reading").collect():
+        print(f"refused: {row.raw} ({row.reason})")
     tg.close()
-
-    refused = pq.read_table(f"{state}/graphs/integers/quarantine/Reading", columns=["reason", "raw"])
-    for row in refused.to_pylist():
-        print(f"refused: {row['raw']} ({row['reason']})")
 
 
 if __name__ == "__main__":

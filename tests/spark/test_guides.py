@@ -23,4 +23,4 @@ def test_the_page_does_what_it_says(
     assert spark.getActiveSession() is not None
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(console, "width", 100)
-    assert Page(page, tmp_path).run() >= 4
+    assert Page(page, tmp_path).run() >= 3

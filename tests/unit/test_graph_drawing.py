@@ -157,6 +157,6 @@ def test_wrong_forms_are_told(text: str) -> None:
         parse(text)
     assert raised.value.position is not None
     assert ("graphviz or mermaid" in raised.value.message) == (" AS" in text)
-    assert ("QUERIES, GRAPH or QUARANTINE" in raised.value.message) == (" AS" not in text)
+    assert ("QUARANTINE, QUERIES or GRAPH" in raised.value.message) == (" AS" not in text)
     with pytest.raises(Diagnostic, match="text, json, graphviz or mermaid"):
         drawn([], "png")

@@ -18,6 +18,7 @@ from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest, SourceProgress
 from tidegate.runtime.notes import Note, is_alive, read_note, write_note
 from tidegate.runtime.summary import describe_state
 from tidegate.storage import Storage
+from tidegate.terminal.answers import console
 
 NOTE = Note(1_700_000_000.0, "running", None, {"S": 12.5}, 0.25, ("F",))
 
@@ -37,9 +38,15 @@ def graph(tmp_path: Path) -> Storage:
     return storage
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line is broken, whatever terminal the tests run in."""
+    monkeypatch.setattr(console, "width", 200)
+
+
 def said(graph: Storage) -> str:
     state = str(Path(str(graph.local)).parents[1])
-    found = CliRunner().invoke(app, ["status", state], env={"COLUMNS": "200"})
+    found = CliRunner().invoke(app, ["status", state])
     assert found.exception is None
     return found.output
 
