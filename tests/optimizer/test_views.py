@@ -151,3 +151,12 @@ def test_must_not_match(name: str) -> None:
 def test_there_are_forty_of_each() -> None:
     assert len(MATCHING) >= 40
     assert len(NOT_MATCHING) >= 40
+
+
+def test_points_are_not_read_from_what_runs() -> None:
+    """A clock is never run as a stream, so its points are not parts that others read."""
+    even = "(SELECT Timepoint FROM CLOCK WHERE Timepoint % 2 = 0 INTERSECT SELECT Timepoint FROM CLOCK WHERE Timepoint % 3 = 0)"
+    query, view = plans(WORLDS[0], tuple(f"SELECT {c} FROM K SYNC BY {even} k" for c in ("id", "x")))
+    found = Views({"view": view}).rewritten(query)
+    assert found is not None
+    assert [type(v).__name__ for v in found.views] == ["Modify"]

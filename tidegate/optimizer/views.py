@@ -51,12 +51,12 @@ class Views:
             self.add(name, plan)
 
     def add(self, name: str, plan: op.Node) -> None:
-        for node in plan.walk():
+        for node in data_nodes(plan):
             if is_core(node):
                 self._found.setdefault(streams(node), {}).setdefault(node, {})[name] = None
 
     def remove(self, name: str, plan: op.Node) -> None:
-        for node in plan.walk():
+        for node in data_nodes(plan):
             users = self._found.get(streams(node), {}).get(node)
             if users is not None:
                 users.pop(name, None)
@@ -86,11 +86,14 @@ class Views:
     def _replaced(
         self, node: op.Node, readings: dict[op.Node, Reading], without: frozenset[op.Node]
     ) -> op.Node:
-        best = self._best(node, without) if any(map(is_core, node.walk())) else None
+        best = self._best(node, without) if any(map(is_core, data_nodes(node))) else None
         if best is not None:
             readings[node] = best
             return best.over.plan(best.view, node.schema)
-        inputs = [self._replaced(i, readings, without) for i in node.inputs]
+        data = _data(node)
+        inputs = [
+            self._replaced(i, readings, without) if any(i is d for d in data) else i for i in node.inputs
+        ]
         unchanged = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
         return node if unchanged else node.with_inputs(*inputs)
 
@@ -109,7 +112,7 @@ class Views:
         todo = [plan]
         while todo and len(told) < MISSES:
             node = todo.pop(0)
-            todo += node.inputs
+            todo += _data(node)
             for view in self._candidates(node) if is_core(node) else ():
                 try:
                     over(node, view)
@@ -139,18 +142,23 @@ def is_core(node: op.Node) -> bool:
     return isinstance(node, op.Join | op.Distinct | op.Except | op.Intersect | op.Aggregate | op.TopK | Since)
 
 
-@lru_cache(maxsize=65_536)
-def streams(plan: op.Node) -> Streams:
-    """The streams whose rows a plan reads, points apart."""
-    found: set[str] = set()
+def data_nodes(plan: op.Node) -> Iterator[op.Node]:
+    """The operators of a plan, each once, without those of points: a clock is never run as a stream."""
     seen: set[int] = set()
     todo = [plan]
     while todo:
         node = todo.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, op.Scan):
-            found.add(node.leaf)
-        todo += (node.input,) if isinstance(node, Sync) else node.inputs
-    return tuple(sorted(found))
+        if id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            todo += _data(node)
+
+
+def _data(node: op.Node) -> tuple[op.Node, ...]:
+    return (node.input,) if isinstance(node, Sync) else node.inputs
+
+
+@lru_cache(maxsize=65_536)
+def streams(plan: op.Node) -> Streams:
+    """The streams whose rows a plan reads, points apart."""
+    return tuple(sorted({n.leaf for n in data_nodes(plan) if isinstance(n, op.Scan)}))
