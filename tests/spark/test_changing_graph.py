@@ -24,7 +24,7 @@ from tidegate.reference.snapshots import Arrivals, Reference, Source, Validity, 
 from tidegate.time import MAX, MIN
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-EPOCHS = int(os.environ.get("TIDEGATE_GRAPH_EPOCHS", "60"))
+EPOCHS = int(os.environ.get("TIDEGATE_GRAPH_EPOCHS", "30"))
 SEED = int(os.environ.get("TIDEGATE_FUZZ_SEED", "7"))
 POINTS = 120
 """At so many instants an answer is compared, if it changes more often."""
