@@ -304,7 +304,7 @@ def test_another_query_under_the_same_name_is_refused(engine: Engine) -> None:
 
 def test_one_exchange_serves_operators_that_agree_on_the_key(engine: Engine) -> None:
     text = engine.explain("q", plans()["grouped"])
-    assert text.count("exchanged by c0") == 1
+    assert text.count("exchanged by k") == 1
     agreeing = Aggregate(Join(recent(S.scan), recent(R.scan), "inner", sql("c0 = c3")), (0, 4), (COUNT,))
     assert engine.explain("q", agreeing).count("wave ") == 1
     assert engine.explain("q", plans()["other key"]).count("wave ") == 2

@@ -23,7 +23,7 @@ MOST = 100_000
 def intervals_here(result: Result) -> pa.Table | None:
     """The rows with `valid_from` and `valid_to`, in this order; None: Spark is to read them."""
     parts = result.parts()
-    changing = any(p.counts.negative for p in parts) or (result.manifest().epoch > 1 and not result.instants)
+    changing = any(p.counts.negative for p in parts) or not result.instants
     rows = None if changing and result.instants else _rows(result, parts)
     if rows is None:
         return None
