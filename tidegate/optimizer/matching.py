@@ -124,12 +124,16 @@ class _Matching:
         return replace(found, points=points)
 
     def _window(self, query: op.Window, view: op.Window) -> Over:
+        # The windows first: many queries differ in nothing else, and that is told at once.
+        if (query.granularity, query.width) != (view.granularity, view.width):
+            raise MatchError("its window has another granularity")
+        temporal = is_temporal(query.spec) and is_temporal(view.spec)
+        if temporal and not _may_serve(query, view):
+            raise _other_window(query, view)
         found = self.match(query.input, view.input)
         if not found.is_rowwise:
             raise MatchError("what is below its window differs by more than conditions and columns")
-        if (query.granularity, query.width) != (view.granularity, view.width):
-            raise MatchError("its window has another granularity")
-        if is_temporal(query.spec) and is_temporal(view.spec):
+        if temporal:
             return _other_time(query, view, found)
         partition = tuple(index_of(found.columns[c]) for c in query.partition_by)
         if partition != view.partition_by:
@@ -310,6 +314,20 @@ def _other_window(query: op.Window, view: op.Window) -> MatchError:
     return MatchError(f"its window is {theirs}, and the query's {mine}")
 
 
+def _may_serve(query: op.Window, view: op.Window) -> bool:
+    """Whether a window in time shows all that another does, as far as their sizes and slides tell."""
+    mine, theirs = query.spec, view.spec
+    if mine == theirs or (isinstance(mine, WindowSequence) and isinstance(theirs, WindowSequence)):
+        return True
+    if not isinstance(mine, TimeWindow) or not isinstance(theirs, TimeWindow) or query.width != 1:
+        return False
+    if mine.slide % theirs.slide or mine.origin or theirs.origin:
+        return False
+    return (
+        mine.size == theirs.size or theirs.size is None or (mine.size is not None and mine.size < theirs.size)
+    )
+
+
 def _other_time(query: op.Window, view: op.Window, found: Over) -> Over:
     """Windows in time: conditions and columns pass them."""
     mine, theirs = query.spec, view.spec
@@ -317,17 +335,14 @@ def _other_time(query: op.Window, view: op.Window, found: Over) -> Over:
         return found
     if isinstance(mine, WindowSequence) and isinstance(theirs, WindowSequence):
         return _transposed(mine, theirs, view, found)
-    why = _other_window(query, view)
-    if not isinstance(mine, TimeWindow) or not isinstance(theirs, TimeWindow) or query.width != 1:
-        raise why
-    if mine.slide % theirs.slide or mine.origin or theirs.origin:
-        raise why
+    assert isinstance(mine, TimeWindow)
+    assert isinstance(theirs, TimeWindow)
     if mine.slide != theirs.slide or (mine.slide > 1 and mine.size != theirs.size):
         found = replace(found, points=Clock(mine.slide, has_timestamps(view)))
     if mine.size != theirs.size:
         time = _instant(view.input)
-        if mine.size is None or (theirs.size is not None and theirs.size < mine.size) or time is None:
-            raise why
+        if time is None or mine.size is None:
+            raise _other_window(query, view)
         found = replace(found, fresh=(Fresh(ref(time), mine.size),))
     return found
 

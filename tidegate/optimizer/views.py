@@ -84,15 +84,23 @@ class Views:
             without |= set(found.views)
 
     def _replaced(
-        self, node: op.Node, readings: dict[op.Node, Reading], without: frozenset[op.Node]
+        self,
+        node: op.Node,
+        readings: dict[op.Node, Reading],
+        without: frozenset[op.Node],
+        tried: bool = False,
     ) -> op.Node:
-        best = self._best(node, without) if any(map(is_core, data_nodes(node))) else None
+        possible = not tried and any(map(is_core, data_nodes(node)))
+        best = self._best(node, without) if possible else None
         if best is not None:
             readings[node] = best
             return best.over.plan(best.view, node.schema)
+        # What does not answer a filter or projection does not answer what it reads either: that has more rows and columns.
+        tried = isinstance(node, op.Filter | op.Project)
         data = _data(node)
         inputs = [
-            self._replaced(i, readings, without) if any(i is d for d in data) else i for i in node.inputs
+            self._replaced(i, readings, without, tried) if any(i is d for d in data) else i
+            for i in node.inputs
         ]
         unchanged = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
         return node if unchanged else node.with_inputs(*inputs)

@@ -15,6 +15,7 @@ from dataclasses import fields, is_dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
@@ -41,6 +42,7 @@ def identity_of(kind: str, *parts: object) -> Identity:
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
+@lru_cache(maxsize=4_096)
 def plan_identity(plan: Node) -> Identity:
     """What a whole logical plan says. Of user functions it knows the names only."""
     known: dict[int, Identity] = {}

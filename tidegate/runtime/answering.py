@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from tidegate.algebra.operators import Node
@@ -74,25 +75,26 @@ def goes_on(name: str, answer: Answer, known: KnownQuery) -> bool:
 
 def added(company: Company, plan: Plan) -> int:
     """How much a plan adds to what all others compute."""
-    there = {
-        *company.together.inputs,
-        *company.together.operators,
-        *company.running.inputs,
-        *company.running.operators,
-    }
+    there = (company.together, company.running)
     work = 0
     for entry in plan.inputs.values():
-        if entry.id not in there:
+        if not any(entry.id in p.inputs for p in there):
             work += SOURCE if isinstance(entry.origin, SourceRows) else EXCHANGE
     for operator in plan.operators.values():
-        if operator.id not in there:
+        if not any(operator.id in p.operators for p in there):
             work += STEP if operator.state == Bound.NONE else STATE
     return work
 
 
 def written(views: Iterable[Node]) -> dict[str, Any]:
     """Plans as a manifest keeps them, by what they compute."""
-    return {plan_identity(view): to_plain(view) for view in views}
+    return {plan_identity(view): _plain(view) for view in views}
+
+
+@lru_cache(maxsize=4_096)
+def _plain(view: Node) -> Any:
+    """Every epoch writes the same plans."""
+    return to_plain(view)
 
 
 # For EXPLAIN.
