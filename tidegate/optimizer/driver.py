@@ -6,15 +6,13 @@ means the same, or None. After every firing the schema must be what it was; the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidegate.algebra import operators as op
 from tidegate.algebra.printing import formula
 from tidegate.errors import internal
-from tidegate.optimizer.rules import RULES
-
-Rule = Callable[[op.Node], op.Node | None]
+from tidegate.optimizer.rules import RULES, Rule
 
 LIMIT = 150
 """Firings one upon the result of the other, after which the rules are taken to run in circles."""

@@ -1,13 +1,19 @@
-"""The rules, in the order in which they are tried."""
+"""The rules, in the order in which they are tried, and the alternatives, of which cost decides."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tidegate.algebra import operators as op
 from tidegate.optimizer.rules import quantifiers, relational, sync, windows
 
-RULES: tuple[Callable[[op.Node], op.Node | None], ...] = (
+Rule = Callable[[op.Node], op.Node | None]
+"""Gives a plan that means the same and is never worse, or None."""
+
+Alternative = Callable[[op.Node], Iterable[op.Node]]
+"""Gives plans that mean the same, each of which may be better or worse."""
+
+RULES: tuple[Rule, ...] = (
     relational.merge_filters,
     relational.push_filter_below_project,
     relational.push_filter_below_union,
@@ -24,3 +30,6 @@ RULES: tuple[Callable[[op.Node], op.Node | None], ...] = (
     sync.pull_sync_above_rowwise,
     sync.push_sync_below_others,
 )
+
+ALTERNATIVES: tuple[Alternative, ...] = ()
+"""What a search by cost explores beside the rules; none of them looks deeper than two operators below the one it is given."""
