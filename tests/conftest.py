@@ -32,7 +32,7 @@ PROGRAMS = (
 """Tests that start programs and end them: they need no session of their own, so they can run beside those that share one."""
 
 VOLUME = (
-    "tests/fuzz/", "tests/limits/", "tests/kernels/", "tests/optimizer/", "tests/nexmark/", "tests/windows/test_sequence_kernels",
+    "tests/fuzz/", "tests/limits/", "tests/kernels/", "tests/optimizer/", "tests/nexmark/", "tests/tpch/", "tests/windows/test_sequence_kernels",
     "tests/syncsql/test_kernels", "tests/syncsql/test_shop",
 )  # fmt: skip
 """Tests of many generated cases: `make check` is for seconds."""
