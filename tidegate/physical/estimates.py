@@ -32,6 +32,7 @@ from tidegate.optimizer.cost import Cost, Costs, scanned, summed
 from tidegate.optimizer.formulas import Estimate, Setting
 from tidegate.optimizer.selectivity import described
 from tidegate.optimizer.statistics import ColumnStatistics
+from tidegate.optimizer.window_formulas import sessions, windowed
 from tidegate.physical.identity import Identity
 from tidegate.physical.plan import Input, OperatorRows, Plan, SourceRows
 
@@ -137,17 +138,17 @@ def _sweep(on: Setting, kernel: SweepKernel, inputs: Inputs) -> Estimate:
 
 
 def _time_window(on: Setting, kernel: TimeWindowKernel, inputs: Inputs) -> Estimate:
-    return f.windowed(on, inputs[0], TimeWindow(kernel.size, kernel.slide), (), kernel.chronon, kernel.width)
+    return windowed(on, inputs[0], TimeWindow(kernel.size, kernel.slide), (), kernel.chronon, kernel.width)
 
 
 def _row_window(on: Setting, kernel: RowWindowKernel, inputs: Inputs) -> Estimate:
     spec = RowWindow(kernel.size, kernel.slide)
-    return f.windowed(on, inputs[0], spec, kernel.partition_by, kernel.chronon, kernel.width)
+    return windowed(on, inputs[0], spec, kernel.partition_by, kernel.chronon, kernel.width)
 
 
 def _time_every_rows(on: Setting, kernel: TimeEveryRowsKernel, inputs: Inputs) -> Estimate:
     spec = TimeEveryRows(kernel.size, kernel.every)
-    return f.windowed(on, inputs[0], spec, kernel.partition_by, kernel.chronon, kernel.width)
+    return windowed(on, inputs[0], spec, kernel.partition_by, kernel.chronon, kernel.width)
 
 
 def _align(on: Setting, kernel: AlignKernel, inputs: Inputs) -> Estimate:
@@ -202,10 +203,10 @@ FORMULAS: Mapping[type | tuple[type, ...], Formula] = {
     SingleRowKernel: lambda on, kernel, inputs: f.single(on, inputs[0], kernel.partition_by),
     TimeWindowKernel: _time_window,
     SplitKernel: _split,
-    (TimeSequenceKernel, _Sequenced): lambda on, kernel, inputs: f.windowed(
+    (TimeSequenceKernel, _Sequenced): lambda on, kernel, inputs: windowed(
         on, inputs[0], kernel.spec, getattr(kernel, "partition_by", ()), kernel.chronon, kernel.width
     ),
-    SessionKernel: lambda on, kernel, inputs: f.sessions(on, inputs[0], kernel.gap, kernel.partition_by),
+    SessionKernel: lambda on, kernel, inputs: sessions(on, inputs[0], kernel.gap, kernel.partition_by),
     RowWindowKernel: _row_window,
     TimeEveryRowsKernel: _time_every_rows,
     AggregateKernel: _aggregate,
