@@ -10,7 +10,8 @@ import math
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
-from itertools import combinations
+from decimal import Context, Decimal
+from itertools import combinations, product
 from typing import Any
 
 import polars as pl
@@ -34,7 +35,20 @@ from tidegate.scalars.meaning import compile_scalar, refuse
 from tidegate.scalars.patterns import backtracks
 from tidegate.scalars.registry import Resolved
 from tidegate.scalars.typing import infer, resolve, type_from_sql, type_to_sqlglot
-from tidegate.types import BOOLEAN, DOUBLE, INT, STRING, TIMESTAMP, Field, Row, Schema, Type, Value, normalize
+from tidegate.types import (
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Field,
+    Row,
+    Schema,
+    Type,
+    Value,
+    decimal,
+    normalize,
+)
 
 ALWAYS = Field("always", INT, nullable=False)
 """A column without NULLs at the end of every schema: `k = k` is true of all rows, and Polars may know it."""
@@ -447,3 +461,39 @@ def test_what_is_beyond_all_measure_is_answered_or_refused(sql: str, condition: 
     with pytest.raises(Diagnostic) as caught:
         compile_scalar(expression, schema, {})((1.5,))
     assert caught.value.condition == condition
+
+
+# ---------------------------------------------------------------------------- products of decimals
+
+
+@st.composite
+def factors(draw: st.DrawFn) -> tuple[Type, list[Value]]:
+    """A decimal type, and values of it: at its limits, small, and any."""
+    precision = draw(st.integers(1, 38))
+    scale = draw(st.integers(0, min(precision, 20)))
+    most = 10**precision - 1
+    unscaled = st.one_of(st.sampled_from([most, -most, 0, 1]), st.integers(-most, most), st.integers(-9, 9))
+    values = draw(st.lists(st.one_of(st.none(), unscaled), min_size=3, max_size=3))
+    return decimal(precision, scale), [
+        None if v is None else Decimal(v).scaleb(-scale, Context(prec=60)) for v in values
+    ]
+
+
+@given(factors(), factors())
+@settings(max_examples=300)
+def test_products_of_decimals_have_all_their_digits(
+    left: tuple[Type, list[Value]], right: tuple[Type, list[Value]]
+) -> None:
+    schema = (Field("a", left[0]), Field("b", right[0]))
+    rows: list[Row] = list(product(left[1], right[1]))
+    agree(bound("a * b", schema), schema, [[row] for row in rows] + [rows])
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [((15, 2), (16, 2)), ((32, 4), (16, 2)), ((19, 9), (18, 9)), ((38, 3), (38, 3))]
+)
+def test_products_as_long_as_prices_and_rates_are_columns(
+    left: tuple[int, int], right: tuple[int, int]
+) -> None:
+    schema = (Field("a", decimal(*left)), Field("b", decimal(*right)))
+    assert translate(bound("a * b", schema), schema) is not None

@@ -223,13 +223,31 @@ def _arithmetic_form(apply: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Form:
         if operand.is_integral:
             wide = _wide(operand)
             return checked_column(apply(a.cast(wide), b.cast(wide)), node.type, errors_of(args))
-        # Polars keeps the larger scale of two factors, Spark their sum.
-        rounds = node.name == "*" and all(c.type.params[1] for c in args if c.type.params)
-        if operand.name != "DECIMAL" or rounds or node.type.params[0] >= MAX_PRECISION:
+        if operand.name != "DECIMAL" or (node.name != "*" and node.type.params[0] >= MAX_PRECISION):
             return None
+        if node.name == "*":
+            return _product(node, args)
         return Column(apply(a, b).cast(dtype(node.type)), node.type, errors_of(args))
 
     return make
+
+
+def _product(node: Resolved, args: Sequence[Column]) -> Column | None:
+    """Polars keeps the larger scale of two factors, Spark their sum: factors that have it already lose nothing.
+
+    Where not every product fits, factors are taken that have half of the digits each; longer ones go row by row.
+    """
+    (p, s), (q, r) = (a.type.params for a in args)
+    scale, digits = s + r, MAX_PRECISION - s - r
+    if node.type.params[1] != scale:
+        return None  # the result has fewer digits after the point than the exact product
+    values, out = [a.value for a in args], None
+    if p + q > MAX_PRECISION:
+        room = (digits // 2, digits - digits // 2)
+        large = [(v.abs() >= 10**n).fill_null(False) for v, n in zip(values, room, strict=True)]
+        values, out = [pl.when(~b).then(v) for v, b in zip(values, large, strict=True)], large[0] | large[1]
+    left, right = (v.cast(pl.Decimal(MAX_PRECISION, scale)) for v in values)
+    return Column((left * right).cast(dtype(node.type)), node.type, either_error(errors_of(args), out))
 
 
 def _remainder(a: pl.Expr, b: pl.Expr) -> pl.Expr:
@@ -295,7 +313,7 @@ ENTRIES = (
     _binary("+", exp.Add, _arithmetic_form(operator.add)),
     _binary("-", exp.Sub, _arithmetic_form(operator.sub)),
     _binary("*", exp.Mul, _arithmetic_form(operator.mul),
-        by_row="of two decimals with fractions, Polars rounds the product to the larger scale"),
+        by_row="of decimals whose exact product has more digits than the result"),
     _binary("/", exp.Div, form(quotient, "DOUBLE", fails=_by_zero), by_row="of decimals, Polars keeps the scale"),
     _binary("%", exp.Mod, _on_integers(_remainder), names="MOD",
         by_row="of numbers with fractions, Polars computes the remainder of a rounded quotient"),
