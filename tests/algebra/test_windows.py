@@ -152,6 +152,29 @@ def test_granularity_is_the_chronon_of_the_split(world: World) -> None:
     }  # fmt: skip
 
 
+def test_granularity_of_a_raw_stream_lets_answers_change_at_its_multiples_only(world: World) -> None:
+    """RANGE 3 GRANULARITY 2: p [1, 4) is seen in [2, 4), q and r [2, 5) in [2, 6), s [5, 8) in [6, 8), u [9, 12) in [10, 12)."""
+    assert letters(world, "SELECT a FROM S WINDOW(RANGE 3 GRANULARITY 2) x", range(14)) == {
+        2: "pqr", 3: "pqr", 4: "qr", 5: "qr", 6: "s", 7: "s", 10: "u", 11: "u",
+    }  # fmt: skip
+
+
+def test_granularity_of_the_last_rows(world: World) -> None:
+    """ROWS 2 GRANULARITY 4 shows at 4 what ROWS 2 shows at 4, until 8."""
+    assert letters(world, "SELECT a FROM S WINDOW(ROWS 2 GRANULARITY 4) x", range(13)) == {
+        **dict.fromkeys(range(4, 8), "qr"), **dict.fromkeys(range(8, 12), "rs"), 12: "su",
+    }  # fmt: skip
+
+
+def test_a_granularity_reaches_the_windows_above(world: World) -> None:
+    """The inner answer is pqr in [2, 4), qr in [4, 6), s in [6, 8), u in [10, 12): seen at 2, 4, 6 and 10, each for 4 ticks."""
+    inner = "SELECT a FROM S WINDOW(RANGE 3 GRANULARITY 2) x"
+    assert letters(world, f"SELECT a FROM ({inner}) WINDOW(RANGE 3) y", range(16)) == {
+        2: "pqr", 3: "pqr", 4: "pqqrr", 5: "pqqrr", 6: "qrs", 7: "qrs", 8: "s", 9: "s",
+        10: "u", 11: "u", 12: "u", 13: "u",
+    }  # fmt: skip
+
+
 def test_filters_and_maps_of_a_raw_stream_keep_its_rows(world: World) -> None:
     """A derived stream that still is one row per arrival is not split, and keeps the order of arrival."""
     query = "SELECT a FROM (SELECT a, k + 1 AS j FROM S WHERE k = 1) WINDOW(ROWS 2) x"

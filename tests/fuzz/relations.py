@@ -44,6 +44,12 @@ class Play:
         come = [a for a in rows if a.t * self.span + (a.batch if self.width > 1 else 0) <= tick]
         return [((*a.row, self.streams.moment(a.t)), a.t) for a in come]
 
+    def sampled(self, tick: int, whole: int) -> int:
+        """The tick as of which something is seen that changes at every `whole`-th instant only."""
+        instant = tick // self.span
+        seen = instant // whole * whole
+        return tick if seen == instant else (seen + 1) * self.span - 1
+
     def instants(self, tick: int) -> range:
         """The whole instants up to a tick."""
         return range(LOW, tick // self.span + 1)
@@ -104,11 +110,14 @@ class Relations:
             window = clause(self.dice, self.words, ("range", "rows"))
         if window.text and self.dice.random() < 0.4:
             window = window.partitioned(*self.dice.choice([(n, i) for i, (n, _) in enumerate(columns[:-1])]))
-        text = f"{name} WINDOW({window.text})" if window.text else name
+        whole = self.dice.choice((1, 1, 1, 1, 2, 3)) if window.text else 1
+        grain = f" GRANULARITY {self.words.span(whole)}" if whole > 1 else ""
+        text = f"{name} WINDOW({window.text}{grain})" if window.text else name
 
         def meaning(play: Play, tick: int) -> list[Row]:
             if not window.text and tick % play.span >= play.width:
                 return []
+            tick = play.sampled(tick, whole)
             return [e for e, _ in window.shows(play.raw(raw, tick), tick // play.span)]
 
         return Leaf(text, columns, meaning, window.ends, name=not window.text)
@@ -283,6 +292,7 @@ class Relations:
 
         def meaning(play: Play, tick: int) -> list[Row]:
             rows: list[tuple[Row, int]] = []
+            tick = play.sampled(tick, whole)
             if base.text in RAW:  # a map of a raw stream keeps the order of arrival
                 rows = [(tuple(e[i] for i in places), u) for e, u in play.raw(base.text, tick)]
                 return [e for e, _ in window.shows(rows, tick // play.span)]

@@ -11,6 +11,8 @@ from tests.fuzz.players import INSTANTS, answerable, canonical, described
 from tests.fuzz.queries import Case, Generator
 from tests.fuzz.streams import catalog
 from tidegate.algebra import operators as op
+from tidegate.algebra.modify import Sync
+from tidegate.algebra.printing import details
 from tidegate.errors import Diagnostic
 from tidegate.language.binder import bind
 from tidegate.language.dialect import parse
@@ -100,6 +102,29 @@ def test_distinct_of_distinct_and_filters_of_filters_merge() -> None:
     better, trace = optimize(bind(parse(text)[0], catalog("integers"), text).plan)
     assert sum(isinstance(n, op.Filter) for n in better.walk()) == 1
     assert "merge_filters" in [f.rule for f in trace]
+
+
+@pytest.mark.parametrize(
+    ("window", "found"),
+    [
+        ("RANGE 6 GRANULARITY 2", "RANGE 6 SLIDE 2"),
+        ("RANGE 6 SLIDE 2 GRANULARITY 4", "RANGE 6 SLIDE 4"),
+        ("RANGE 6 SLIDE 4 GRANULARITY 2", "RANGE 6 SLIDE 4"),
+        ("RANGE 6 SLIDE 3 GRANULARITY 2", None),
+        ("RANGE 6 SLIDE 4 STARTING AT 1 GRANULARITY 4", None),
+        ("ROWS 6 GRANULARITY 2", None),
+    ],
+)
+def test_a_granularity_becomes_the_slide_of_a_window_in_time(window: str, found: str | None) -> None:
+    text = f"SELECT a FROM S WINDOW({window})"
+    better, trace = optimize(bind(parse(text)[0], catalog("integers"), text).plan)
+    synchronized = any(isinstance(n, Sync) for n in better.walk())
+    rules = {f.rule for f in trace} & {"merge_sync_into_window", "drop_sync_of_coarser_rows"}
+    assert synchronized == (found is None)
+    assert len(rules) == (found is not None)
+    if found is not None:
+        (shown,) = [n for n in better.walk() if isinstance(n, op.Window)]
+        assert details(shown) == found
 
 
 def test_quantifiers_compare_with_the_extreme_only() -> None:

@@ -186,6 +186,18 @@ class Points:
     def is_every_instant(self) -> bool:
         return any(c == Ticks(1, timestamps=c.timestamps) for c in self.ticks)
 
+    @property
+    def period(self) -> int | None:
+        """The number whose multiples the points are; None: they are others.
+
+        >>> Points((Ticks(5),)).period, Points((Ticks(5, 1),)).period
+        (5, None)
+        """
+        if self.events or len(self.ticks) != 1:
+            return None
+        (c,) = self.ticks
+        return c.step if c == Ticks(c.step, timestamps=c.timestamps) else None
+
     def within(self, other: Points) -> bool:
         """Whether every point is one of the other, as far as the definitions tell (proposition 3)."""
         if other.is_every_instant:

@@ -15,7 +15,9 @@ from math import gcd
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.modify import Clock, Modify, Restrict, Since, Sync
+from tidegate.algebra.batches import is_raw
+from tidegate.algebra.modify import Clock, Modify, Restrict, Since, Sync, width_of
+from tidegate.algebra.points import points_of
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow, is_temporal
 from tidegate.scalars.expressions import conjuncts, index_of
 from tidegate.types import TIMESTAMP
@@ -139,7 +141,7 @@ def _window(node: op.Window, input: Properties) -> Properties:
             ends_known=input.ends_known,
             bounded=bounded,
             prompt=input.chronon and spec.slide == 1,
-            granularity=spec.slide if node.width == 1 and not spec.origin else 1,
+            granularity=_granule(node, spec),
         )
     if isinstance(spec, RowsEveryTime):
         return Properties(
@@ -158,6 +160,14 @@ def _window(node: op.Window, input: Properties) -> Properties:
     if isinstance(spec, TimeEveryRows):
         return Properties(append_only=spec.size is None, prompt=input.chronon)
     return Properties(ends_known=is_temporal(spec) and input.ends_known)
+
+
+def _granule(node: op.Window, spec: TimeWindow) -> int:
+    """Both ends are multiples of the slide; over a derived stream without one, instants and so ends may be multiples of the chronon."""
+    if node.width != 1 or spec.origin:
+        return 1
+    split = spec.slide == 1 and not is_raw(node.input)
+    return node.granularity if split and (spec.size or 0) % node.granularity == 0 else spec.slide
 
 
 # one input -----------------------------------------------------------------------------------------------------------
@@ -325,8 +335,17 @@ def _modify(node: Modify, input: Properties) -> Properties:
 
 
 def _sync(node: Sync, input: Properties, points: Properties) -> Properties:
-    """The input as of an earlier instant: no snapshot that the input has not."""
-    return Properties(append_only=input.append_only, keys=input.keys)
+    """The input as of an earlier instant: no snapshot that the input has not. Where points are arithmetic, so are ends."""
+    period = points_of(node.points).period if width_of(node.points) == 1 else None
+    if period is None:
+        return Properties(append_only=input.append_only, keys=input.keys)
+    return Properties(
+        append_only=input.append_only,
+        ends_known=input.ends_known,
+        bounded=None if input.bounded is None else input.bounded + period - 1,
+        keys=input.keys,
+        granularity=input.granularity if input.granularity % period == 0 else period,
+    )
 
 
 def _restrict(node: Restrict, input: Properties) -> Properties:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import gcd
 
 from sqlglot import exp
 
 from tidegate import time
 from tidegate.algebra import operators as op
 from tidegate.algebra.batches import is_raw
-from tidegate.algebra.modify import Restrict
+from tidegate.algebra.modify import Clock, Restrict, Sync
 from tidegate.algebra.now import literal
+from tidegate.algebra.properties import properties
 from tidegate.algebra.sequences import WindowSequence
+from tidegate.algebra.synchronization import BINARY, UNARY
 from tidegate.algebra.windows import (
     RowsEveryTime,
     RowWindow,
@@ -112,7 +115,11 @@ def apply_window(
     domain: Type | None,
     resolve: Callable[[exp.Expression], exp.Expression],
 ) -> op.Node:
-    """The window above the stream it follows (PIPES section 5.1). A now-window changes nothing and is left out."""
+    """The window above the stream it follows (PIPES section 5.1). A now-window changes nothing and is left out.
+
+    `GRANULARITY g`: what the window shows changes at multiples of g only, `snapshot(W, t) = snapshot(W, t // g * g)`; a derived stream is
+    windowed as if its instants were those multiples. A window over a stream that has a granularity has the same.
+    """
     if domain is None:
         raise Diagnostic(
             "WINDOW_ON_TABLE",
@@ -127,17 +134,39 @@ def apply_window(
             raise Diagnostic("INVALID_WINDOW", "PARTITION BY takes columns").at(span_of(column))
         partition.append(index)
     granularity: Duration | None = window.args.get("granularity")
-    granule = 1 if granularity is None else ticks(granularity, domain)
+    granule = granule_of(input) if granularity is None else ticks(granularity, domain)
     if is_temporal(spec):
         partition = []  # every row has its own validity: partitions change nothing
         if isinstance(spec, TimeWindow) and spec.is_now and granule == 1:
             return input
+    start = start_of(window, domain)
     if isinstance(input, op.Rstream) and isinstance(spec, TimeWindow) and granule == 1:
         # What is repeated at the points, windowed, is the answer itself, windowed at these points: it may be without end.
-        granule, input = input.period, input.input
-    start = start_of(window, domain)
+        repeated = input.input if start is None else begun(input.input, start, domain)
+        return op.Window(repeated, spec, (), input.period)
     input = input if start is None else begun(input, start, domain)
-    return op.Window(input, spec, tuple(partition), granule)
+    shown = op.Window(input, spec, tuple(partition), 1 if is_raw(input) else granule)
+    return shown if granule == 1 else Sync(shown, Clock(granule, timestamps=domain == TIMESTAMP))
+
+
+def granule_of(plan: op.Node) -> int:
+    """The granularity that the windows below a derived stream were given; 1: none, or it is a raw stream.
+
+    >>> s = op.Scan("S", ())
+    >>> sampled = Sync(op.Window(s, TimeWindow(60)), Clock(10))
+    >>> granule_of(op.Distinct(sampled)), granule_of(op.UnionAll(sampled, s))
+    (10, 1)
+    """
+    return 1 if is_raw(plan) else _declared(plan) or 1
+
+
+def _declared(plan: op.Node) -> int:
+    """As `granule_of`; 0 for what never changes."""
+    if isinstance(plan, Sync):
+        return plan.points.step if isinstance(plan.input, op.Window) and isinstance(plan.points, Clock) else 1
+    if isinstance(plan, (*UNARY, *BINARY)):
+        return gcd(*map(_declared, plan.inputs))
+    return 0 if properties(plan).constant else 1
 
 
 def unplaced(plan: op.Node) -> op.Node:

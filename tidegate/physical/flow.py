@@ -163,6 +163,12 @@ def _restrict(kernel: RestrictKernel, inputs: Sequence[Rows]) -> Flow:
     return made, made.bound
 
 
+def _sync_ticks(kernel: SyncTicksKernel, inputs: Sequence[Rows]) -> Flow:
+    """Ticks are arithmetic: an end that is known stays known."""
+    (rows,) = inputs
+    return replace(rows, form=max(rows.form, "intervals", key=FORMS.index)), rows.bound
+
+
 def _sync(kernel: Any, inputs: Sequence[Rows]) -> Flow:
     rows = inputs[0]
     return replace(rows, form="changes"), rows.bound
@@ -185,7 +191,8 @@ FLOWS: Mapping[type | tuple[type, ...], Callable[[Any, Sequence[Rows]], Flow]] =
     InsertsKernel: lambda kernel, inputs: (Rows("intervals", Bound.NOTHING), Bound.NONE),
     ModifyKernel: lambda kernel, inputs: (Rows("changes", Bound.KEYS), Bound.KEYS),
     PointsKernel: lambda kernel, inputs: (Rows("instants", Bound.TIME), Bound.TIME),
-    (SyncTicksKernel, SyncEventsKernel): _sync,
+    SyncTicksKernel: _sync_ticks,
+    SyncEventsKernel: _sync,
     RestrictKernel: _restrict,
 }
 """What each kernel does to rows, and what it keeps."""

@@ -26,6 +26,8 @@ RULES: tuple[Rule, ...] = (
     relational.remove_identity_project,
     windows.push_projection_below_window,
     sync.drop_sync_at_every_instant,
+    sync.drop_sync_of_coarser_rows,
+    sync.merge_sync_into_window,
     sync.merge_syncs,
     sync.pull_sync_above_rowwise,
     sync.push_sync_below_others,

@@ -6,10 +6,14 @@ All of them hold at every instant, not only at the full points: the two sides of
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tidegate.algebra import operators as op
-from tidegate.algebra.modify import Sync
+from tidegate.algebra.modify import Sync, width_of
 from tidegate.algebra.points import points_of
+from tidegate.algebra.properties import properties
 from tidegate.algebra.synchronization import BINARY, UNARY
+from tidegate.algebra.windows import TimeWindow
 
 ROWWISE = (op.Filter, op.Project)
 
@@ -19,6 +23,32 @@ def drop_sync_at_every_instant(node: op.Node) -> op.Node | None:
     if isinstance(node, Sync) and points_of(node.points).is_every_instant:
         return node.input
     return None
+
+
+def drop_sync_of_coarser_rows(node: op.Node) -> op.Node | None:
+    """`R_clock(g)(S) = S` where S changes at multiples of g only"""
+    period = _period(node)
+    if period is None or not isinstance(node, Sync) or properties(node.input).granularity % period:
+        return None
+    return node.input
+
+
+def merge_sync_into_window(node: op.Node) -> op.Node | None:
+    """`R_clock(g)(ω_{w,s}(S)) = ω_{w,g}(S)`, ω sliding by s, which divides g"""
+    period = _period(node)
+    if period is None or not isinstance(node, Sync) or not isinstance(node.input, op.Window):
+        return None
+    window, spec = node.input, node.input.spec
+    if not isinstance(spec, TimeWindow) or spec.origin or period % spec.slide:
+        return None
+    return replace(window, spec=replace(spec, slide=period))
+
+
+def _period(node: op.Node) -> int | None:
+    """The number at whose multiples an input is seen, where instants are ticks."""
+    if not isinstance(node, Sync) or width_of(node.points) != 1:
+        return None
+    return points_of(node.points).period
 
 
 def merge_syncs(node: op.Node) -> op.Node | None:
