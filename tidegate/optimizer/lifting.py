@@ -17,8 +17,11 @@ from sqlglot import exp
 from tidegate.algebra import operators as op
 from tidegate.algebra.modify import Sync
 from tidegate.algebra.windows import is_temporal
+from tidegate.errors import Diagnostic
 from tidegate.optimizer.implication import Conditions
+from tidegate.scalars.calls import is_nondeterministic
 from tidegate.scalars.expressions import conjoin, conjuncts, index_of, ref, references, shift, substitute
+from tidegate.scalars.meaning import compile_scalar
 from tidegate.types import Schema
 
 Expressions = tuple[exp.Expression, ...]
@@ -80,8 +83,24 @@ def never_fails(expression: exp.Expression) -> bool:
         constant = isinstance(by, exp.Literal) and not by.is_string and by.this.strip("0.") != ""
         return constant and never_fails(expression.this)
     if not isinstance(expression, _TOTAL):
-        return False
+        return _has_value(expression)
     return all(never_fails(part) for part in expression.iter_expressions())
+
+
+def _has_value(expression: exp.Expression) -> bool:
+    """Whether an expression is a constant that can be computed.
+
+    >>> import sqlglot
+    >>> [_has_value(sqlglot.parse_one(e, dialect="spark")) for e in ("1 + 10", "DATE '1994-01-01' + INTERVAL '1' YEAR", "1 DIV 0", "c0 + 1")]
+    [True, True, False, False]
+    """
+    if references(expression) or is_nondeterministic(expression):
+        return False
+    try:
+        compile_scalar(expression, (), {})(())
+    except Diagnostic:
+        return False
+    return True
 
 
 _TOTAL = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tidegate.algebra import operators as op
-from tidegate.optimizer.rules import quantifiers, relational, sync, windows
+from tidegate.optimizer.rules import disjunctions, quantifiers, relational, sync, windows
 
 Rule = Callable[[op.Node], op.Node | None]
 """Gives a plan that means the same and is never worse, or None."""
@@ -18,8 +18,10 @@ RULES: tuple[Rule, ...] = (
     relational.push_filter_below_project,
     relational.push_filter_below_union,
     windows.push_filter_below_window,
+    disjunctions.factor_out_of_or,
     relational.push_filter_into_join,
     relational.push_join_conditions_down,
+    disjunctions.filter_sides_by_or,
     quantifiers.compare_with_extreme,
     relational.drop_distinct_below_distinct,
     relational.merge_projects,
