@@ -21,7 +21,8 @@ def factor_out_of_or(node: op.Node) -> op.Node | None:
         return None
     parts = conjuncts(node.predicate)
     factored = [f for part in parts for f in _factored(part)]
-    return None if factored == parts else replace(node, predicate=conjoin(factored))
+    predicate = conjoin(factored)
+    return None if predicate is None or factored == parts else replace(node, predicate=predicate)
 
 
 def _factored(condition: exp.Expression) -> list[exp.Expression]:
