@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 import polars as pl
 from sqlglot import exp
 
 from tidegate.algebra.operators import Join
+from tidegate.kernels.band import Band, Edges, band_of
 from tidegate.kernels.expressions import Functions, Scalar, type_of
 from tidegate.kernels.index import index_of, indexed
-from tidegate.kernels.pairs import starting_inside
+from tidegate.kernels.pairs import Searching, starting_inside
 from tidegate.kernels.rows import (
     Frame,
     Layout,
@@ -102,6 +103,10 @@ class JoinKernel:
         by = tuple(columns(len(self.keys), "k"))
         object.__setattr__(self, "layout", {"left": Layout((), by), "right": Layout((), by)})
 
+    def __getstate__(self) -> dict[str, object]:
+        """Without what was made of it here, which others make for themselves."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
     @property
     def schema(self) -> Schema:
         return self.left + self.right
@@ -110,6 +115,11 @@ class JoinKernel:
     def matches(self) -> Scalar:
         assert self.residual is not None
         return Scalar(self.residual, self.schema, BOOLEAN, self.functions)
+
+    @cached_property
+    def band(self) -> Band | None:
+        """What the condition says about the order of values, whether or not there are keys."""
+        return band_of(self.residual, self.left, self.right, self.functions)
 
     def initial(self) -> State:
         keys = {f"k{i}": dtype(k.type) for i, k in enumerate(self.keys)}
@@ -127,12 +137,23 @@ class JoinKernel:
         ]
         found: list[Frame] = []
         # The later start belongs to a new row: a right one (ties included), or a left one.
-        for a, b in starting_inside(both[0], new[1], keys, strict=False):
+        for a, b in starting_inside(both[0], new[1], keys, strict=False, searching=self._searching(0)):
             found.extend(self._joined(a, b))
-        for b, a in starting_inside(both[1], new[0], keys, strict=True):
+        for b, a in starting_inside(both[1], new[0], keys, strict=True, searching=self._searching(1)):
             found.extend(self._joined(a, b))
         tables = {s: _kept(state[s], n, keys, upto) for s, n in zip(("left", "right"), new, strict=True)}
         return tables, pl.concat(found) if found else empty_chunk(self.schema)
+
+    def _searching(self, side: int) -> Searching | None:
+        """How rows of a side and their partners are searched for, if the condition has a band."""
+        band = self.band
+        if band is None:
+            return None
+
+        def edges(rows: Frame, others: Frame) -> tuple[Edges, Edges]:
+            return band.edges(rows, side), band.edges(others, 1 - side)
+
+        return edges
 
     def _keyed(self, chunk: Frame, side: int) -> Frame:
         schema = (self.left, self.right)[side]

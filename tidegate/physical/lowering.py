@@ -385,8 +385,17 @@ def _join(low: Lowering, node: op.Join) -> Identity:
 def _pairs(low: Lowering, node: op.Join, left: Identity, right: Identity) -> Identity:
     keys, residual = split_predicate(node, low.called(node.predicate))
     kernel = JoinKernel(node.left.schema, node.right.schema, keys, residual, low.called(node.predicate))
-    why = "rows meet by equal keys" if keys else "no equality to meet by: all pairs are compared"
-    return low.add(node, kernel, left, right, why=why)
+    return low.add(node, kernel, left, right, why=_how_they_meet(kernel))
+
+
+def _how_they_meet(kernel: JoinKernel) -> str:
+    """Which pairs a join looks at."""
+    if kernel.band is None:
+        return "rows meet by equal keys" if kernel.keys else "no equality to meet by: all pairs are compared"
+    ends = "a band" if kernel.band.is_closed else "a range"
+    if kernel.keys:
+        return f"rows meet by equal keys; of many, {ends} of values is searched in sorted order"
+    return f"no equality to meet by: {ends} of values is searched in sorted order"
 
 
 def _partnered(low: Lowering, node: op.Join, left: Identity, right: Identity, mirrored: bool) -> Identity:

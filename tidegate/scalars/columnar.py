@@ -35,7 +35,12 @@ def translate(
         resolved = resolve(expression, schema, functions or {}, refuse)
     except Diagnostic:
         return None
-    return None if resolved.type == MONTHS else _Translation().column(_folded(resolved))
+    return None if resolved.type == MONTHS else translated(resolved)
+
+
+def translated(resolved: Resolved) -> Column | None:
+    """The same for an expression that is resolved."""
+    return _Translation().column(_folded(resolved))
 
 
 def _folded(node: Resolved) -> Resolved:
