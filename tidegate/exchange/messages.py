@@ -41,14 +41,30 @@ class ResultFile:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What was measured of the inputs and operators that had something to do, by their places in `Program.ids`, as columns: see
+    `physical.meter`, and for the last five `Detail` (no rows: not measured)."""
+
+    places: tuple[int, ...] = ()
+    seconds: tuple[float, ...] = ()
+    retracted: tuple[int, ...] = ()
+    rows: tuple[int, ...] = ()
+    open: tuple[int, ...] = ()
+    lasting: tuple[float, ...] = ()
+    granule: tuple[int, ...] = ()
+    keys: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Tally:
     """What each input and operator of a wave did in a task, in the order of `Program.ids`: the rows that it took and
-    gave, and the rows and bytes that it keeps."""
+    gave, and the rows and bytes that it keeps; and what was measured of some."""
 
     taken: tuple[int, ...] = ()
     given: tuple[int, ...] = ()
     kept: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
+    measured: Measured = field(default_factory=Measured)
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,7 @@ from tidegate.kernels.windows import RowWindowKernel, TimeEveryRowsKernel
 from tidegate.physical import sync_lowering
 from tidegate.physical.flow import Bound, Rows, flow
 from tidegate.physical.identity import Identity, identity_of
+from tidegate.physical.meter import Meter, key_columns
 from tidegate.physical.spark_columns import called_names
 from tidegate.scalars.expressions import ref, span_of
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
@@ -73,6 +74,8 @@ class Leaf:
     schema: Schema
     seq: bool
     rows: Rows
+    key: tuple[str, ...] = ()
+    """The columns that its rows were exchanged by, where they are plain columns."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,11 @@ class Operator:
     @property
     def name(self) -> str:
         return type(self.kernel).__name__.removesuffix("Kernel")
+
+    @cached_property
+    def keys(self) -> tuple[tuple[str, ...], ...]:
+        """The columns of each input by whose values it brings rows together."""
+        return key_columns(self.kernel)
 
 
 @dataclass(frozen=True)
@@ -150,14 +158,14 @@ class Program:
         upto: int,
         beginners: Container[Identity] = (),
         shown: Mapping[Identity, Frame] | None = None,
-        flows: dict[Identity, tuple[int, int]] | None = None,
+        meter: Meter | None = None,
     ) -> tuple[dict[str, State], tuple[Frame, ...]]:
         """One epoch: new states and the chunk of each output. A leaf that is not fed has no rows.
 
-        Operators that begin get what the running ones that they read have `shown` before (see `standing`). How many rows each leaf and
-        operator takes and gives is noted in `flows`.
+        Operators that begin get what the running ones that they read have `shown` before (see `standing`). What each leaf and operator
+        does is noted by the `meter`.
         """
-        flows = {} if flows is None else flows
+        meter = Meter(self.ids) if meter is None else meter
         shown = shown or {}
         results: dict[str, Frame] = {}
         after: dict[str, State] = {}
@@ -169,7 +177,8 @@ class Program:
                 chunk = empty_chunk(schema)
                 chunk = chunk.with_columns(seq=pl.lit(0, dtype=pl.Int64)) if leaf.seq else chunk
             results[leaf.id] = scanned(chunk, schema, leaf.seq)
-            flows[leaf.id] = chunk.height, chunk.height
+            keys = () if self._keyed else (leaf.key,)
+            meter.passed(leaf.id, [chunk], chunk, leaf.rows.form, keys)
         screens: dict[Identity, Screen] = {}
         for operator in self.operators:
             begins = operator.id in beginners
@@ -178,27 +187,34 @@ class Program:
             ]
             if isinstance(operator.kernel, Stateless):
                 screen = None if begins else screens.setdefault(operator.inputs[0], Screen(chunks_in[0]))
-                results[operator.id] = self._passed(operator, chunks_in, screen)
+                results[operator.id] = self._passed(operator, chunks_in, screen, meter)
             else:
                 state = states.get(operator.id, {})
-                after[operator.id], results[operator.id] = _stepped(operator, state, chunks_in, upto)
-            flows[operator.id] = sum(c.height for c in chunks_in), results[operator.id].height
+                after[operator.id], results[operator.id] = _stepped(operator, state, chunks_in, upto, meter)
+            meter.passed(operator.id, chunks_in, results[operator.id], operator.rows.form, operator.keys)
             for i in operator.inputs:
                 uses[i] -= 1
                 if not uses[i]:
                     del results[i]
         return after, tuple(_emitted(results[o]) for o in self.outputs)
 
-    def _passed(self, operator: Operator, chunks: Sequence[Frame], screen: Screen | None) -> Frame:
+    def _passed(
+        self, operator: Operator, chunks: Sequence[Frame], screen: Screen | None, meter: Meter
+    ) -> Frame:
         """What an operator without state makes of some rows; where it can make nothing of them, it is not asked."""
         kernel = operator.kernel
         if screen is not None and isinstance(kernel, FilterKernel) and screen.excludes(kernel.needs):
             return screen.nothing
         if any(c.height for c in chunks):
-            return _stepped(operator, {}, chunks, 0)[1]
+            return _stepped(operator, {}, chunks, 0, meter)[1]
         if operator.id not in self._nothing:
-            self._nothing[operator.id] = _stepped(operator, {}, chunks, 0)[1]
+            self._nothing[operator.id] = _stepped(operator, {}, chunks, 0, meter)[1]
         return self._nothing[operator.id]
+
+    @cached_property
+    def _keyed(self) -> bool:
+        """Whether an operator has keys: they are counted there, and not once more where rows come in."""
+        return any(any(o.keys) for o in self.operators)
 
     @cached_property
     def _nothing(self) -> dict[Identity, Frame]:
@@ -217,12 +233,17 @@ class Program:
         return after, out
 
 
-def _stepped(operator: Operator, state: State, chunks: Sequence[Frame], upto: int) -> tuple[State, Frame]:
+def _stepped(
+    operator: Operator, state: State, chunks: Sequence[Frame], upto: int, meter: Meter
+) -> tuple[State, Frame]:
+    began = meter.now()
     try:
         return operator.kernel.step(state, chunks, upto)
     except Diagnostic as problem:
         problem.operator = operator.id
         raise
+    finally:
+        meter.spent(operator.id, began)
 
 
 def joined_to(before: Frame | None, rows: Frame) -> Frame:

@@ -17,6 +17,7 @@ from tidegate.algebra.operators import Scan
 from tidegate.physical.flow import Bound, Rows
 from tidegate.physical.identity import Identity
 from tidegate.physical.lowering import Leaf, Operator, Program
+from tidegate.scalars.expressions import index_of
 from tidegate.types import Schema
 
 Key = tuple[exp.Expression, ...]
@@ -98,6 +99,12 @@ class Input:
     needed: frozenset[int] = frozenset()
     """The columns that somebody reads."""
 
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns of the key, where it is made of plain columns."""
+        found = [index_of(e) for e in self.own_key or ()]
+        return () if None in found or self.broadcast else tuple(f"c{i}" for i in found)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -135,7 +142,7 @@ class Plan:
         outputs = [i for i in dict.fromkeys([*self.answers.values(), *read]) if self.waves[i] == wave]
         return Program(
             tuple(
-                Leaf(i.id, i.id, i.schema, i.ordered, i.rows)
+                Leaf(i.id, i.id, i.schema, i.ordered, i.rows, i.key_columns)
                 for i in self.inputs.values()
                 if self.waves[i.id] == wave
             ),

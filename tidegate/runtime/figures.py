@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
-
-import numpy as np
 
 from tidegate.algebra.operators import Node
 from tidegate.algebra.synchronization import counted
-from tidegate.exchange.messages import Message, WaveReport
+from tidegate.exchange.messages import Message
+from tidegate.runtime.activities import Activities, MeasuredEpoch, kept
+from tidegate.runtime.jobs import Physical
 from tidegate.runtime.ledger import Manifest, SourceProgress
 from tidegate.runtime.queries import Query
 from tidegate.time import MAX, MIN
@@ -43,56 +42,6 @@ class EpochPace:
         return self.ended - self.begun
 
 
-@dataclass(frozen=True)
-class Activity:
-    """What an input or operator has done: the rows that it took and gave in the last epoch, and since the graph was started here; the rows
-    and bytes that it keeps."""
-
-    taken: int = 0
-    given: int = 0
-    all_taken: int = 0
-    all_given: int = 0
-    kept: int = 0
-    size: int = 0
-
-
-@dataclass(frozen=True)
-class Activities:
-    """What all inputs and operators have done, as columns: a row per input or operator, wave by wave in the order of the tasks' reports."""
-
-    orders: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    columns: Mapping[int, np.ndarray] = field(default_factory=dict)
-    """Wave -> the fields of `Activity`, one row each."""
-
-    def after(self, orders: Mapping[int, tuple[str, ...]], messages: Iterable[Message]) -> Activities:
-        """The same after an epoch, in which the operators of `orders` ran."""
-        if orders is self.orders:
-            totals = {wave: found[2:4] for wave, found in self.columns.items()}
-        else:
-            known = {id_: (done.all_taken, done.all_given) for id_, done in self.by_id.items()}
-            totals = {
-                wave: np.array([known.get(i, (0, 0)) for i in ids], dtype=np.int64).reshape(-1, 2).T
-                for wave, ids in orders.items()
-            }
-        columns = {w: np.stack([0 * t[0], 0 * t[0], *t, 0 * t[0], 0 * t[0]]) for w, t in totals.items()}
-        for message in messages:
-            if isinstance(message, WaveReport) and message.tally.given:
-                flow, t = (message.tally.taken, message.tally.given), message.tally
-                columns[int(message.place.split("@")[0])] += np.array(
-                    [*flow, *flow, t.kept, t.sizes], dtype=np.int64
-                )
-        return Activities(orders, columns)
-
-    @cached_property
-    def by_id(self) -> dict[str, Activity]:
-        """What each has done, by its identity."""
-        return {
-            id_: Activity(*(int(v) for v in values))
-            for wave, ids in self.orders.items()
-            for id_, values in zip(ids, self.columns[wave].T, strict=True)
-        }
-
-
 @dataclass
 class Pace:
     """Wall-clock figures for `status`; they never decide an answer."""
@@ -100,15 +49,19 @@ class Pace:
     epochs: list[EpochPace] = field(default_factory=list)
     tasks: list[Message] = field(default_factory=list)
     activities: Activities = field(default_factory=Activities)
+    metrics: tuple[MeasuredEpoch, ...] = ()
+    """What was measured in the last epochs."""
     points: dict[str, tuple[int, int] | None] = field(default_factory=dict)
     """Of synchronized queries, how many full and partial points have passed since the graph was started."""
 
     def passed(
-        self, epoch: EpochPace, orders: Mapping[int, tuple[str, ...]], messages: list[Message]
+        self, epoch: EpochPace, number: int, upto: int, physical: Physical, messages: list[Message]
     ) -> None:
         """Note what an epoch took and did."""
         self.tasks = messages
-        self.activities = self.activities.after(orders, messages)
+        self.activities = self.activities.after(physical.orders, messages)
+        measured = MeasuredEpoch(number, upto, physical.plan, physical.orders, self.activities.epoch)
+        self.metrics = kept(self.metrics, measured)
         self.epochs = [*self.epochs[-99:], epoch]
 
     def pass_points(self, synchronized: Mapping[str, Node], since: int, upto: int) -> None:
@@ -129,6 +82,8 @@ class Figures:
     """The last epochs."""
     queries: Mapping[str, Query]
     activities: Activities
+    metrics: tuple[MeasuredEpoch, ...]
+    """What was measured in the last epochs."""
     points: Mapping[str, tuple[int, int] | None]
     """Of synchronized queries, how many full and partial points have passed."""
     width: int

@@ -454,7 +454,7 @@ class LiveGraph:
     def _note(self, before: Manifest, done: _Done, started: float, now: float) -> None:
         """What an epoch that counted took and did, for figures and for the choice of where the next one runs."""
         pace = EpochPace.of(started, now, done.rows, before.sources, done.sources)
-        self._pace.passed(pace, self._ready().orders, done.messages)
+        self._pace.passed(pace, before.epoch + 1, done.upto, self._ready(), done.messages)
         synchronized = {q.name: q.plan for q in self._queries.values() if q.synchronized}
         self._pace.pass_points(synchronized, self._instant(before.upto), self._instant(done.upto))
         if not catching_up(self._queries.values(), before):
@@ -570,6 +570,7 @@ class LiveGraph:
             tuple(pace.epochs[-20:]),
             self._queries,
             pace.activities,
+            pace.metrics,
             dict(pace.points),
             self.width,
         )

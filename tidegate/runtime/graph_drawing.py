@@ -11,7 +11,8 @@ from tidegate.errors import Diagnostic
 from tidegate.language.show_syntax import FORMS
 from tidegate.physical.plan import Input, OperatorRows, Plan, united
 from tidegate.physical.printing import captions, numbered
-from tidegate.runtime.figures import Activity, Figures
+from tidegate.runtime.activities import Activity
+from tidegate.runtime.figures import Figures
 
 NAMED = 4
 """So many queries are named at an operator; all of them where a program reads it."""

@@ -11,7 +11,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.physical.plan import Plan
-from tidegate.runtime.figures import Activity, Figures
+from tidegate.runtime.activities import Activity
+from tidegate.runtime.figures import Figures
 from tidegate.runtime.ledger import KnownQuery
 from tidegate.time import MIN, shown
 

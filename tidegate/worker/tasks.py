@@ -20,7 +20,7 @@ from pyspark import TaskContext, cloudpickle
 
 from tidegate.errors import Diagnostic
 from tidegate.exchange.lanes import Boundary, Lane
-from tidegate.exchange.messages import Failed, Log, Message, Refused, Tally, WaveReport, raised
+from tidegate.exchange.messages import Failed, Log, Measured, Message, Refused, Tally, WaveReport, raised
 from tidegate.exchange.tagged_rows import (
     Sender,
     by_lane,
@@ -35,6 +35,7 @@ from tidegate.exchange.tagged_rows import (
 from tidegate.kernels.modify import ModifyKernel, anomalies_of
 from tidegate.kernels.rows import Frame, Table
 from tidegate.physical.lowering import Program, call_spans, joined_to
+from tidegate.physical.meter import NOTHING, Meter
 from tidegate.physical.plan import OperatorRows, SourceRows
 from tidegate.storage import Storage, level_of
 from tidegate.worker import segments
@@ -305,8 +306,8 @@ def _work(epoch: Epoch, plan: WorkerPlan, partition: int, chunks: dict[str, Fram
     shown = (
         program.standing(states, _wanted(epoch, plan, program), epoch.since) if begins != Beginning() else {}
     )
-    flows: dict[str, tuple[int, int]] = {}
-    after, outputs = program.step_all(states, chunks, epoch.upto, begins.readers, shown, flows)
+    meter = Meter(program.ids, epoch.number)
+    after, outputs = program.step_all(states, chunks, epoch.upto, begins.readers, shown, meter)
     clock.lap("step")
     kept = _save(epoch, place, partition, log, {**after, WAITING: waiting}) if epoch.keep_state else None
     clock.lap("save")
@@ -320,15 +321,15 @@ def _work(epoch: Epoch, plan: WorkerPlan, partition: int, chunks: dict[str, Fram
     clock.lap("results")
     came = sum(c.height for c in chunks.values())
     newest = _newest(plan.lanes, chunks)
-    flows |= {i: (count, flows[i][1]) for i, count in arrived.items()}
-    tally = _tally(program, flows, after, waiting)
+    meter.flows |= {i: (count, meter.flows[i][1]) for i, count in arrived.items()}
+    tally = _tally(program, meter, after, waiting)
     report = WaveReport(place, kept, results, came, newest, clock.seconds, tally)
     return _Work(report, tuple(_anomalies(plan, program, after)), rows, shown)
 
 
 def _tally(
     program: Program,
-    flows: Mapping[str, tuple[int, int]],
+    meter: Meter,
     after: Mapping[str, Mapping[str, Table]],
     waiting: Mapping[str, Table],
 ) -> Tally:
@@ -343,8 +344,19 @@ def _tally(
             if kept.rows.height:
                 rows[id_] += kept.rows.height
                 sizes[id_] += int(kept.rows.estimated_size())
-    taken, given = (tuple(flows[i][side] for i in ids) for side in (0, 1))
-    return Tally(taken, given, tuple(rows.values()), tuple(sizes.values()))
+    taken, given = (tuple(meter.flows[i][side] for i in ids) for side in (0, 1))
+    return Tally(taken, given, tuple(rows.values()), tuple(sizes.values()), _measured(program, meter))
+
+
+def _measured(program: Program, meter: Meter) -> Measured:
+    """The notes of a meter about all that had something to do."""
+    found = []
+    for place, id_ in enumerate(program.ids):
+        if id_ in meter.seconds or any(meter.flows[id_]):
+            d = meter.details.get(id_, NOTHING)
+            noted = (place, meter.seconds.get(id_, 0.0), meter.retracted.get(id_, 0))
+            found.append((*noted, d.rows, d.open, d.lasting, d.granule, d.keys))
+    return Measured(*zip(*found, strict=True)) if found else Measured()
 
 
 def _wanted(epoch: Epoch, plan: WorkerPlan, program: Program) -> set[str]:
