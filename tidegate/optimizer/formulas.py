@@ -264,7 +264,13 @@ def paired(
                 known = columns[place + shift]
                 columns[place + shift] = replace(known, distinct=min(known.distinct, fewer), nulls=0.0)
     rate = part * (left.rate * right.standing + right.rate * left.standing)
-    kept = [(i.standing if i.validity > 1 or not i.rate else 0.0, i.row_size) for i in (left, right)]
+    sizes = [
+        sum(described(pair[side], i.columns).size for pair in keys) for side, i in ((0, left), (1, right))
+    ]
+    kept = [
+        (i.standing if i.validity > 1 or not i.rate else 0.0, i.row_size + size)
+        for i, size in zip((left, right), sizes, strict=True)
+    ]
     return on.made(
         "Join",
         [left, right],
@@ -295,7 +301,7 @@ def distinct(on: Setting, input: Estimate) -> Estimate:
 def _swept(
     on: Setting, inputs: Sequence[Estimate], rate: float, standing: float, columns: Columns
 ) -> Estimate:
-    kept = [(seen(i.combinations, i.standing), i.row_size + HELD) for i in inputs]
+    kept = [(seen(i.combinations, i.standing), i.row_size + 8) for i in inputs]
     kept += [(0.0 if i.changes else pending(i), i.row_size + 8) for i in inputs]
     granule = min(i.granule for i in inputs)
     return on.made("Sweep", inputs, rate, standing, columns, granule=granule, changes=True, kept=kept)
@@ -339,6 +345,10 @@ def partnered(on: Setting, mine: Estimate, met: Estimate, kind: str) -> Estimate
 
 # groups ----------------------------------------------------------------------------------------------------------------
 
+SUMS = {"COUNT": 0.0, "SUM": 40.0, "AVG": 40.0}
+"""Bytes of what is kept of a group for an aggregate; 16 for others."""
+
+_EXTREMES = frozenset(("MIN", "MAX", "ARG_MIN", "ARG_MAX"))
 _ELEMENTS = frozenset(("MIN", "MAX", "QUANTILE", "TOP_K", "ARG_MIN", "ARG_MAX", "COLLECT", "HISTOGRAM"))
 
 
@@ -349,7 +359,8 @@ def grouped(
     aggregations: Sequence[Aggregation],
     elements: bool | None = None,
 ) -> Estimate:
-    """Of G possible groups `g = G (1 - e^(-N / G))` have rows. E endpoints in a granule change `G (1 - e^(-E / G))` of them.
+    """Of G possible groups `g = G (1 - e^(-N / G))` have rows. E endpoints in a granule change `G (1 - e^(-E / G))` of them; an extreme of
+    m rows changes once in m times.
 
     State: a row for each group, the rows whose ends are known until they end, and where an aggregate looks at rows again (`elements`) the others, too.
     """
@@ -364,12 +375,18 @@ def grouped(
     begins = input.rate * granule / events if events else 1.0
     rate = changed * (alone * (begins + (1.0 - begins) * filled) + (1.0 - alone) * filled)
     mean = input.standing / present if present else 1.0
+    if aggregations and all(a.function in _EXTREMES for a in aggregations):
+        # Of the rows of a group one is the extreme: only its coming and going shows.
+        rate *= min(1.0, len(aggregations) / max(mean, 1.0))
     columns = [input.columns[k] for k in keys]
     columns += [_aggregated(a, input, mean, present) for a in aggregations]
     looks = any(a.function in _ELEMENTS or a.distinct for a in aggregations) if elements is None else elements
     read = {*keys, *(c for a in aggregations for c in a.arguments)}
     size = sum(input.columns[c].size for c in read)
-    kept = [(present, sum(c.size for c in columns) + 8), (pending(input) if not input.changes else 0.0, size)]
+    own = (
+        sum(c.size for c in columns[: len(keys)]) - 8 + sum(SUMS.get(a.function, 16.0) for a in aggregations)
+    )
+    kept = [(present, own), (pending(input) if not input.changes else 0.0, size)]
     if looks and input.changes:
         kept.append((input.standing, size))
     return on.made("Aggregate", [input], rate, present, columns, granule=granule, changes=True, kept=kept)
@@ -427,7 +444,7 @@ def modified(on: Setting, input: Estimate, key: Sequence[int] | None) -> Estimat
         keys,
         input.columns,
         changes=True,
-        kept=[(keys, input.row_size)],
+        kept=[(keys, input.row_size - 8)],
     )
 
 

@@ -52,7 +52,16 @@ def _in_time(
     if chronon is not None and input.validity > chronon:
         copies = max(1.0, min(input.validity, lasts) / chronon)
         rate, standing = rate * copies, input.standing * min(lasts, on.horizon) / chronon
-    held = input.rate * step / 2 if step > 1 else 0.0
+    held = 0.0
+    if step > 1 and input.rate:
+        # Rows that wait for the same slide and are equal become one.
+        late = step / (2 * on.epoch)
+        waiting, once = (
+            (late if late <= 0.5 else 1.0 - 0.25 / late),
+            seen(input.combinations, input.rate * step),
+        )
+        fewer = 1.0 - waiting * (1.0 - once / (input.rate * step))
+        rate, standing, held = rate * fewer, standing * fewer, once / 2
     return on.made(
         "TimeWindow",
         [input],
@@ -85,7 +94,7 @@ def _in_rows(
         input.columns,
         granule=every,
         changes=True,
-        kept=[(recent, input.row_size + 8)],
+        kept=[(recent, input.row_size + 16)],
     )
 
 
