@@ -1,0 +1,153 @@
+"""The search by cost: it finds the better order of joins, always the same one, within its budget, and what it finds means the same."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.fuzz.players import INSTANTS, answerable, difference, frames, play
+from tests.fuzz.queries import Case, Generator
+from tests.fuzz.streams import INTEGERS, generate
+from tidegate.algebra import operators as op
+from tidegate.calibration.steady import World, catalog, compared, planned, statistics
+from tidegate.optimizer.cost import Costs
+from tidegate.optimizer.driver import optimize
+from tidegate.optimizer.search import Budget, join_block, search
+from tidegate.time import MAX
+
+CHAIN = (
+    "SELECT S.b, P.e FROM S WINDOW(RANGE 3000), R WINDOW(RANGE 3000), Q WINDOW(RANGE 3000), P WINDOW(RANGE 3000) "
+    "WHERE S.a = R.a AND R.c = Q.c AND Q.d = P.d"
+)
+KEYS = {"a": 200, "b": 50, "c": 100, "d": 40, "e": 40}
+CASES = int(os.environ.get("TIDEGATE_FUZZ_CASES", "96")) // 6
+
+
+def costs(**rates: float) -> Costs:
+    rows = World(rates, KEYS).rows(10_000)
+    return Costs(statistics(planned(CHAIN, catalog()), rows), epoch=1_000.0)
+
+
+def lowest(plan: op.Node) -> set[str]:
+    """The streams of the join that is at the bottom."""
+    joins = [n for n in plan.walk() if isinstance(n, op.Join)]
+    first = next(j for j in joins if not any(isinstance(n, op.Join) and n is not j for n in j.walk()))
+    return {n.name for n in first.walk() if isinstance(n, op.Scan)}
+
+
+def test_rare_rows_meet_first() -> None:
+    plan = planned(CHAIN, catalog())
+    found = search(plan, costs(S=1.0, R=1.0, Q=0.1, P=0.01))
+    assert lowest(found.plan) == {"Q", "P"}
+    assert found.cost.work < 0.8 * found.greedy.work
+    other = search(plan, costs(S=0.01, R=0.1, Q=1.0, P=1.0))
+    assert lowest(other.plan) == {"S", "R"}
+
+
+def test_the_same_question_gets_the_same_plan() -> None:
+    plan, given = planned(CHAIN, catalog()), costs(S=1.0, R=1.0, Q=0.1, P=0.01)
+    assert len({search(plan, given).plan for _ in range(3)}) == 1
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [Budget(expressions=0), Budget(relations=2), Budget(seconds=-1.0)],
+    ids=["expressions", "relations", "time"],
+)
+def test_beyond_the_budget_the_greedy_plan_stands(budget: Budget) -> None:
+    plan = planned(CHAIN, catalog())
+    found = search(plan, costs(S=1.0, R=1.0, Q=0.1, P=0.01), budget=budget)
+    assert found.plan is plan
+    assert not found.is_other
+    assert found.given_up == (budget.seconds < 0)
+    assert found.expressions <= len([*plan.walk()]) + max(0, budget.expressions)
+
+
+def test_a_block_knows_its_relations_through_filters_and_choices_of_columns() -> None:
+    plan = planned(CHAIN, catalog())
+    joins = [n for n in plan.walk() if isinstance(n, op.Join)]
+    block = join_block(joins[-1])
+    assert block is not None
+    assert (len(block.relations), len(block.conditions)) == (4, 3)
+    assert block.is_connected((0, 1, 2))
+    assert not block.is_connected((0, 2))
+
+
+def joins_of_three(seed: int) -> Case:
+    """A generated query that joins three relations, each with one before it."""
+    dice = Generator(seed)
+    streams = generate(dice.dice, dice.mode or INTEGERS, 0)
+    items = [dice.item(1)]
+    source = items[0].text
+    for _ in range(2):
+        item = dice.item(1)
+        source += f" JOIN {item.text} ON {dice.pair(items, item)}"
+        items.append(item)
+    chosen = [f"{i.alias}.{i.columns[0][0]} AS x{n}" for n, i in enumerate(items)]
+    where = dice.where(items, [], 1)
+    text = f"SELECT {', '.join(chosen)} FROM {source}{where}"
+    return Case(seed, streams, text, tuple(dice.leaves), tuple(dice.views))
+
+
+def orders(plan: op.Node) -> list[op.Node]:
+    """The plan with its first block of joins in every order that the search compares."""
+    for node in reversed([*plan.walk()]):
+        block = join_block(node)
+        if block is None or len(block.relations) < 3:
+            continue
+        every = tuple(range(len(block.relations)))
+        ways = block.ways(every) if block.is_connected(every) else ()
+        made = [block.as_asked(block.plan_of(every, *way)) for way in ways]
+        return [optimize(_replaced(plan, node, m))[0] for m in made]
+    return []
+
+
+def _replaced(plan: op.Node, old: op.Node, new: op.Node) -> op.Node:
+    if plan is old:
+        return new
+    inputs = [_replaced(i, old, new) for i in plan.inputs]
+    return plan.with_inputs(*inputs) if inputs else plan  # type: ignore[no-any-return]
+
+
+def test_every_order_of_joins_means_the_same() -> None:
+    """All orders = reference, on generated queries, also where the search would not choose them."""
+    compared_orders = 0
+    for seed in range(400_000, 400_000 + CASES):
+        case = joins_of_three(seed)
+        if not answerable(case):
+            continue
+        functions = {**case.catalog.functions, **case.catalog.aggregates}
+        whole = [t * case.streams.unit * case.width for t in INSTANTS]
+        for plan in orders(case.optimized):
+            if plan == case.optimized:
+                continue
+            chunks = frames(plan, case.streams.sources(case.width))
+            answer = play(plan, chunks, [*whole[::5], MAX], functions)
+            wrong = difference(case.reference, case.plan, answer)
+            assert wrong is None, f"seed {seed}: {wrong}"
+            compared_orders += 1
+    assert compared_orders >= CASES, compared_orders
+
+
+@pytest.mark.parametrize(
+    ("text", "factor"),
+    [
+        ("SELECT a, COUNT(*) AS n FROM S WINDOW(RANGE 2000) GROUP BY a", 1.15),
+        ("SELECT a, MAX(x) AS n FROM S WINDOW(RANGE 2000) GROUP BY a", 1.3),
+        ("SELECT S.b, R.c FROM S WINDOW(RANGE 2000) JOIN R WINDOW(RANGE 1500) ON S.a = R.a", 1.3),
+        ("SELECT DISTINCT a, b FROM S WINDOW(RANGE 2000)", 1.2),
+        ("SELECT a FROM S WINDOW(RANGE 400) EXCEPT SELECT a FROM R WINDOW(RANGE 400)", 1.3),
+        ("SELECT a, x FROM S WINDOW(RANGE 1000) WHERE a IN (SELECT a FROM R WINDOW(RANGE 400))", 1.4),
+        ("SELECT a, COUNT(*) AS n FROM S WINDOW(ROWS 1000) GROUP BY a", 1.2),
+        ("SELECT b, COUNT(*) AS n FROM K GROUP BY b", 1.2),
+        ("SELECT a, x FROM S WINDOW(RANGE 2000) ORDER BY x DESC LIMIT 10", 1.6),
+        ("SELECT a + b AS z FROM S WHERE b < 10 AND x > 50", 1.2),
+    ],
+)
+def test_formulas_say_what_is_counted(text: str, factor: float) -> None:
+    """Rows given and kept by every operator, at steady state of even streams."""
+    world = World({"S": 0.5, "R": 0.25, "Q": 0.1, "P": 0.1}, {"a": 200, "b": 50, "c": 100})
+    for found in compared(text, catalog(), world, 700, 2_000, 4):
+        for counted, estimated in ((found.work.given, found.given), (found.work.kept, found.kept)):
+            assert counted / factor - 5 <= estimated <= counted * factor + 5, (text, found)
