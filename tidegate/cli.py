@@ -13,6 +13,7 @@ import typer
 
 from tidegate import __version__
 from tidegate.errors import Diagnostic, internal
+from tidegate.experiments.commands import experiment
 from tidegate.nexmark.commands import bench, nexmark
 from tidegate.policy import Policy
 from tidegate.redaction import masked
@@ -48,6 +49,7 @@ app = typer.Typer(
 )
 app.add_typer(nexmark, name="nexmark")
 app.add_typer(bench, name="bench")
+app.add_typer(experiment, name="experiment")
 
 
 def _version(asked: bool) -> None:

@@ -11,7 +11,7 @@ Series = Mapping[str, Sequence[tuple[float, float]]]
 """Points (x, y) by the name of the curve."""
 
 
-def _head(width: float, height: float, title: str) -> list[str]:
+def head(width: float, height: float, title: str) -> list[str]:
     return [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="11">',
         '<rect width="100%" height="100%" fill="white"/>',
@@ -34,7 +34,7 @@ def bars(title: str, groups: Mapping[str, Mapping[str, float]], colours: Mapping
     bar, gap, height, left, top = 14, 16, 240, 60, 36
     group = bar * len(kinds) + gap
     width = left + group * len(groups) + 20
-    parts = _head(width, height + top + 40, title) + _legend(kinds, colours, left + 190)
+    parts = head(width, height + top + 40, title) + _legend(kinds, colours, left + 190)
     for k in range(5):
         y = top + height - height * k / 4
         parts.append(f'<line x1="{left}" y1="{y:.0f}" x2="{width}" y2="{y:.0f}" stroke="#ddd"/>')
@@ -69,7 +69,7 @@ def curves(panels: Mapping[str, Series], y_title: str) -> str:
     every = [y for series in panels.values() for points in series.values() for _, y in points]
     low, high = decades(every or [1.0])
     width, height, left, top, room = 240, 190, 60, 40, 64
-    parts = _head(left + len(panels) * (width + 30) + 10, top + height + room, y_title)
+    parts = head(left + len(panels) * (width + 30) + 10, top + height + room, y_title)
     for number, (title, series) in enumerate(panels.items()):
         x0 = left + number * (width + 30)
         first, last = decades([x for points in series.values() for x, _ in points] or [1.0])
