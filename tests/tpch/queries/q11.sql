@@ -3,7 +3,7 @@ FROM partsupp, supplier, nation
 WHERE ps_suppkey = s_suppkey AND s_nationkey = n_nationkey AND n_name = 'GERMANY'
 GROUP BY ps_partkey
 HAVING SUM(ps_supplycost * ps_availqty) > (
-  SELECT SUM(ps_supplycost * ps_availqty) * 0.01
+  SELECT SUM(ps_supplycost * ps_availqty) * 0.005
   FROM partsupp, supplier, nation
   WHERE ps_suppkey = s_suppkey AND s_nationkey = n_nationkey AND n_name = 'GERMANY'
 )
