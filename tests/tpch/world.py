@@ -1,18 +1,22 @@
 """The 22 queries bound over windowed streams, and DuckDB beside them over the rows that are valid at an instant.
 
-Each query is one text for both: without windows it is the standard's. `{SHAPES}` of a stream: raw with a window in FROM, or with its validity.
+Each query is one text for both: without windows it is the standard's. Orders and items are raw streams with a
+window in FROM, or carry their validity, and then need none.
 """
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import duckdb
 import polars as pl
+from sqlglot import exp
 
 from tests.tpch.rows import BEGIN, SCHEMAS, STREAMS, TABLES, Made
+from tidegate.algebra import operators as op
 from tidegate.connectors import registry
 from tidegate.kernels.rows import Frame
 from tidegate.language.binder import BoundQuery, bind
@@ -48,10 +52,10 @@ def definitions(shape: str) -> str:
 
 
 def catalog(shape: str) -> Catalog:
-    return _defined(registry.catalog(), definitions(shape))
+    return defined(registry.catalog(), definitions(shape))
 
 
-def _defined(known: Catalog, script: str) -> Catalog:
+def defined(known: Catalog, script: str) -> Catalog:
     for statement in parse(script):
         known = define(statement, known, script)
     return known
@@ -68,7 +72,23 @@ def bound(name: str, shape: str, known: Catalog) -> BoundQuery:
     """A query as it is asked at instants: its rows are a bag, ordered where LIMIT needs it."""
     views, query = text_of(name, shape)
     statement, _ = without_order(parse(query)[0])
-    return bind(statement, _defined(known, views), query)
+    return bind(statement, defined(known, views), query)
+
+
+def shuffled(name: str, dice: random.Random) -> op.Node:
+    """A query with the tables of each FROM in another order."""
+    views, text = text_of(name, WINDOWED)
+    statement, _ = without_order(parse(text)[0])
+    for select in statement.find_all(exp.Select):
+        joins = select.args.get("joins") or []
+        if any(j.args.get(k) for j in joins for k in ("on", "using", "side", "kind")):
+            continue
+        items = [select.args["from_"].this, *(j.this for j in joins)]
+        dice.shuffle(items)
+        select.args["from_"].set("this", items[0])
+        for join, item in zip(joins, items[1:], strict=True):
+            join.set("this", item)
+    return bind(statement, defined(catalog(WINDOWED), views), text).plan
 
 
 def chunks(made: Made, shape: str) -> dict[str, Frame]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tidegate.algebra import operators as op
-from tidegate.optimizer.rules import disjunctions, quantifiers, relational, sync, windows
+from tidegate.optimizer.rules import disjunctions, joins, quantifiers, relational, sync, windows
 
 Rule = Callable[[op.Node], op.Node | None]
 """Gives a plan that means the same and is never worse, or None."""
@@ -22,6 +22,7 @@ RULES: tuple[Rule, ...] = (
     relational.push_filter_into_join,
     relational.push_join_conditions_down,
     disjunctions.filter_sides_by_or,
+    joins.join_connected_first,
     quantifiers.compare_with_extreme,
     relational.drop_distinct_below_distinct,
     relational.merge_projects,
