@@ -270,7 +270,7 @@ class Query:
         """
         with self._located():
             return verify(
-                self.session.spark,
+                lambda: self.session.spark,
                 self.bound.plan,
                 result or self.run(progress),
                 self.definitions,
@@ -279,6 +279,7 @@ class Query:
                 self.data,
                 instants,
                 progress,
+                self.session.engine.small_here,
             )
 
     def points(self, since: int, upto: int) -> synchronization.Report:

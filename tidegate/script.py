@@ -24,6 +24,7 @@ from tidegate.language.catalog import SourceCall, StreamDefinition
 from tidegate.language.dialect import parse
 from tidegate.query import Progress, Query, run_together
 from tidegate.runtime.results import Result
+from tidegate.runtime.results_here import snapshot_here
 
 MOST = 32
 """So many queries are run in one go."""
@@ -32,14 +33,21 @@ MOST = 32
 def needs_spark(statement: exp.Expression) -> bool:
     """Whether a statement is sure to need Spark, which can then be started ahead. Small recorded queries do without."""
     definitions = (syntax.CreateBase, syntax.CreateView, syntax.DropDefinition, syntax.SetOption)
-    shown = isinstance(statement, syntax.ShowDefinitions) and statement.args["kind"] != "QUERIES"
-    return not shown and not isinstance(
-        statement, (*definitions, syntax.DescribeDefinition, syntax.AsOf, exp.Query)
-    )
+    asked = (syntax.AsOf, syntax.Verify, syntax.Explain, exp.Query)
+    shown = (syntax.ShowDefinitions, syntax.DescribeDefinition)
+    return not isinstance(statement, (*definitions, *asked, *shown))
+
+
+def complete(result: Result, here: bool) -> Any:
+    """The latest complete answer: a DataFrame, or an Arrow table where it is only to be shown and needs no Spark."""
+    rows = snapshot_here(result, result.latest_tick()) if here else None
+    return result.latest() if rows is None else rows
 
 
 class Host(Protocol):
     """What a script needs of its session."""
+
+    here: bool
 
     def execute(self, statement: exp.Expression, text: str, progress: Progress | None = None) -> Any: ...
 
@@ -58,11 +66,11 @@ class _Asked:
     name: str | None = None
     """What it is called if it is a live one."""
 
-    def given(self, result: Result) -> Any:
-        """The answer in the form that was asked for, now that it is its turn."""
+    def given(self, result: Result, here: bool) -> Any:
+        """The answer in the form that was asked for, now that it is its turn; `here`: it is only to be shown."""
         if self.sink is not None:
             return self.query.written(self.sink, lambda: result)
-        return result.latest() if self.query.bound.output == "COMPLETE" else result
+        return complete(result, here) if self.query.bound.output == "COMPLETE" else result
 
 
 @dataclass(frozen=True)
@@ -162,7 +170,7 @@ class Script:
             if isinstance(each, _Done):
                 yield each.result
             else:
-                yield each.given(found[number] if found else each.query.run(self._progress))
+                yield each.given(found[number] if found else each.query.run(self._progress), self._host.here)
                 number += 1
 
 

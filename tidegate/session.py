@@ -17,6 +17,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
@@ -50,7 +51,7 @@ from tidegate.scalars.combining import check_combine
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
 from tidegate.scalars.meaning import FUNCTIONS
-from tidegate.script import Script
+from tidegate.script import Script, complete
 from tidegate.spark.context import checked_conf, spark_session
 from tidegate.spark.starting import Starting
 from tidegate.spark.typing import ask_spark
@@ -315,7 +316,7 @@ class Session(OwnConnectors, Settings):
                 return self.describe(statement.this.name, text, statement)
         query = self.bound_query(statement, text)
         if query.bound.output == "COMPLETE" and not query.is_live:
-            return query.run(progress).latest()
+            return complete(query.run(progress), self.here)
         return query.start() if query.is_live else query.run(progress)
 
     def _insert(
@@ -404,7 +405,7 @@ class Session(OwnConnectors, Settings):
     def _ask(self) -> Any:
         return ask_spark(lambda: self.spark, self.catalog.policy)
 
-    def shown(self, kind: str) -> list[str] | DataFrame:
+    def shown(self, kind: str) -> list[str] | DataFrame | pa.Table:
         """What SHOW lists: names; of functions, the user's and then all others.
 
         Example: `tg.shown("STREAMS")`
@@ -414,7 +415,8 @@ class Session(OwnConnectors, Settings):
             own += [a.name for a in self.catalog.aggregates.values()]
             return [*own, *sorted({*SQL_AGGREGATES, *FUNCTIONS})]
         if kind == "QUERIES":
-            return self.running.table()
+            table = self.running.table()
+            return table if self.here else self.spark.createDataFrame(table)
         return [d.name for d in self.catalog.named if d.kind == kind]
 
     # live queries ----------------------------------------------------------------------------------------------
@@ -494,10 +496,9 @@ class Session(OwnConnectors, Settings):
                 return order.applied(kept.at(instant, number))
             asked, order = with_order(asked, order)
             result = self.bound_query(asked, text).run(progress)
-            if self.here and not order.terms:
-                rows = snapshot_here(result, result.final_tick(instant, number))
-                if rows is not None:
-                    return rows
+            rows = snapshot_here(result, result.final_tick(instant, number)) if self.here else None
+            if rows is not None and (ordered := order.applied_here(rows)) is not None:
+                return ordered
             return order.applied(result.at(instant, number))
 
     def _over_snapshots(

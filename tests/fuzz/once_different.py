@@ -40,6 +40,11 @@ ONCE_DIFFERENT = (
         {"S": S, "R": R},
     ),
     Recorded(
+        "DISTINCT before one argument twice",
+        "SELECT b, COVAR_SAMP(DISTINCT a, a), COVAR_POP(DISTINCT a, a) FROM S WINDOW(RANGE 7) GROUP BY b",
+        {"S": S},
+    ),
+    Recorded(
         "DISTINCT before two arguments",
         "SELECT QUANTILE(DISTINCT b, 0.25), PERCENTILE(DISTINCT a, 0.9), MAX_BY(DISTINCT a, b), TOP_K(DISTINCT b, 2)"
         " FROM S WINDOW(RANGE 7)",

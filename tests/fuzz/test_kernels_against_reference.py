@@ -9,6 +9,7 @@ import pytest
 from tests.fuzz.once_different import ONCE_DIFFERENT, Recorded
 from tests.fuzz.players import check
 from tests.fuzz.queries import Generator
+from tidegate.kernels.machine_code import few_rows
 
 CASES = int(os.environ.get("TIDEGATE_FUZZ_CASES", "96"))
 FIRST = int(os.environ.get("TIDEGATE_FUZZ_SEED", "100000"))
@@ -23,6 +24,14 @@ def test_kernels_equal_the_reference(block: int) -> None:
         assert found is None or found.startswith("refused"), found
         refused += found is not None
     assert refused <= size // 8, f"{refused} of {size} queries have no answer"
+
+
+def test_loops_mean_the_same_where_they_are_not_compiled() -> None:
+    size = CASES // 6
+    with few_rows():
+        for seed in range(FIRST + CASES, FIRST + CASES + size):
+            found = check(Generator(seed).case())
+            assert found is None or found.startswith("refused"), found
 
 
 @pytest.mark.parametrize("recorded", ONCE_DIFFERENT, ids=lambda r: r.name)

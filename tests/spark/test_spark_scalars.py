@@ -63,7 +63,7 @@ def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Se
 def reference(session: Session, query: Query) -> Reference:
     sources = {n: Arrivals([(r, r[-1]) for r in rows]) for n, rows in (("V", V), ("W", W))}
     functions = query.bound.catalog.functions
-    return Reference(sources, functions, {}, SparkScalars(session.spark, functions))
+    return Reference(sources, functions, {}, SparkScalars(lambda: session.spark, functions))
 
 
 @pytest.mark.parametrize("name", QUERIES)

@@ -73,7 +73,7 @@ def judge(session: Session) -> Reference:
 
     rows = {"OrderLog": ORDERS, "RoomLog": ROOMS}
     sources = {n: Arrivals([(r, r[-1]) for r in found]) for n, found in rows.items()}
-    return Reference(sources, {}, {}, SparkScalars(session.spark, {}))
+    return Reference(sources, {}, {}, SparkScalars(lambda: session.spark, {}))
 
 
 def test_recorded_answers_are_the_references(session: Session) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from datetime import UTC, datetime
 from itertools import product
@@ -13,6 +14,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import tidegate
+from tidegate.connectors.console import ConsoleSink
+from tidegate.runtime.notebook import html_of
 from tidegate.time import to_ticks
 
 ZONES = ("UTC", "America/New_York", "Asia/Kolkata")
@@ -149,3 +152,28 @@ def test_times_without_a_zone_are_read_in_utc(spark: SparkSession, tmp_path: Pat
             found = answer.intervals().selectExpr("v", "unix_micros(valid_from)").collect()
             assert {tuple(r) for r in found} == expected
         tg.close()
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_people_are_shown_moments_in_utc(
+    spark: SparkSession, zone: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the zones of the machine and of the session are."""
+    old = spark.conf.get("spark.sql.session.timeZone")
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+        rows = spark.sql(
+            "SELECT '+' AS op, timestamp_micros(0) AS m, array(timestamp_micros(0)) AS a, timestamp_micros(1) AS ts"
+        )
+        ConsoleSink().write(1, rows)
+        assert (
+            "+ 1970-01-01 00:00:00, [datetime.datetime(1970, 1, 1, 0, 0)] @ 1970-01-01 00:00:00.000001"
+            in capsys.readouterr().out
+        )
+        assert "<td>1970-01-01 00:00:00</td>" in html_of(rows, "q")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(old))
+        monkeypatch.undo()
+        time.tzset()

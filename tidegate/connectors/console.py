@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from tidegate.connectors.protocol import ANSWER, Sink, form_of
 from tidegate.language.signatures import Option, Signature
+from tidegate.spark.values import rows_in_utc
 
 
 @dataclass
@@ -30,7 +31,7 @@ class ConsoleSink:
         after = -2 if changes.columns[-1] == "batch" and self.form == "changes" else -1
         if self.form == "complete":
             print(f"the answer after epoch {epoch}:", flush=True)
-        for row in changes.toLocalIterator():
+        for row in rows_in_utc(changes):
             if self.form == "complete":
                 print(self._values(row), flush=True)
             else:

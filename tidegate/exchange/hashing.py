@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
 from tidegate.errors import internal
+from tidegate.kernels.machine_code import compiled
 from tidegate.types import Type
 
 Hashes = npt.NDArray[np.uint32]
@@ -126,7 +126,7 @@ def _bytes(column: pl.Series) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int
     return np.frombuffer(data or b"", np.uint8), ends
 
 
-@numba.njit(cache=True)
+@compiled
 def _mixed(h: np.uint32, word: np.uint32) -> np.uint32:
     word = np.uint32(word * np.uint32(0xCC9E2D51))
     word = np.uint32((word << np.uint32(15)) | (word >> np.uint32(17)))
@@ -136,7 +136,7 @@ def _mixed(h: np.uint32, word: np.uint32) -> np.uint32:
     return np.uint32(h * np.uint32(5) + np.uint32(0xE6546B64))
 
 
-@numba.njit(cache=True)
+@compiled
 def _finished(h: np.uint32, length: int) -> np.uint32:
     h = np.uint32(h ^ np.uint32(length))
     h = np.uint32(h ^ (h >> np.uint32(16)))
@@ -146,7 +146,7 @@ def _finished(h: np.uint32, length: int) -> np.uint32:
     return np.uint32(h ^ (h >> np.uint32(16)))
 
 
-@numba.njit(cache=True)
+@compiled
 def _remainders(hashes: npt.NDArray[np.int32], partitions: int) -> npt.NDArray[np.int32]:
     found = np.empty(len(hashes), np.int32)
     by = np.int32(partitions)
@@ -156,14 +156,14 @@ def _remainders(hashes: npt.NDArray[np.int32], partitions: int) -> npt.NDArray[n
     return found
 
 
-@numba.njit(cache=True)
+@compiled
 def _mix_words(values: npt.NDArray[np.int32], valid: Valid, hashes: Hashes) -> None:
     for i in range(len(values)):
         if len(valid) == 0 or valid[i]:
             hashes[i] = _finished(_mixed(hashes[i], np.uint32(values[i])), 4)
 
 
-@numba.njit(cache=True)
+@compiled
 def _mix_longs(values: npt.NDArray[np.int64], valid: Valid, hashes: Hashes) -> None:
     for i in range(len(values)):
         if len(valid) == 0 or valid[i]:
@@ -171,7 +171,7 @@ def _mix_longs(values: npt.NDArray[np.int64], valid: Valid, hashes: Hashes) -> N
             hashes[i] = _finished(_mixed(low, np.uint32((values[i] >> 32) & 0xFFFFFFFF)), 8)
 
 
-@numba.njit(cache=True)
+@compiled
 def _over_bytes(h: np.uint32, data: npt.NDArray[np.uint8], begin: int, end: int) -> np.uint32:
     length = end - begin
     aligned = begin + (length & ~3)
@@ -188,7 +188,7 @@ def _over_bytes(h: np.uint32, data: npt.NDArray[np.uint8], begin: int, end: int)
     return _finished(h, length)
 
 
-@numba.njit(cache=True)
+@compiled
 def _mix_bytes(
     data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], valid: Valid, hashes: Hashes
 ) -> None:
@@ -197,7 +197,7 @@ def _mix_bytes(
             hashes[i] = _over_bytes(hashes[i], data, offsets[i], offsets[i + 1])
 
 
-@numba.njit(cache=True)
+@compiled
 def _mix_wide(words: npt.NDArray[np.int64], valid: Valid, hashes: Hashes) -> None:
     """The shortest two's complement bytes of each number, the highest first."""
     data = np.empty(16, np.uint8)

@@ -27,7 +27,8 @@ from tidegate.kernels.aggregate_exact import (
     tidy,
 )  # fmt: skip
 from tidegate.kernels.aggregate_sweep import Sweep, Swept, after, long_numbers, nullable, numbered, picked
-from tidegate.kernels.sweep_groups import Flags, Floats, Ids, Ints, compiled, take
+from tidegate.kernels.machine_code import compiled
+from tidegate.kernels.sweep_groups import Flags, Floats, Ids, Ints, take
 from tidegate.kernels.sweep_ranks import floats_of
 from tidegate.scalars.columns import dtype
 

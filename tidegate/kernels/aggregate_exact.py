@@ -13,7 +13,8 @@ import math
 
 import numpy as np
 
-from tidegate.kernels.sweep_groups import Flags, Floats, Ids, Ints, compiled
+from tidegate.kernels.machine_code import compiled
+from tidegate.kernels.sweep_groups import Flags, Floats, Ids, Ints
 
 MASK = 0xFFFFFFFF
 LIMBS = 72

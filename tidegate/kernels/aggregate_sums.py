@@ -12,14 +12,15 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tidegate.kernels.sweep_groups import Flags, Floats, Ids, Ints, compiled
+from tidegate.kernels.machine_code import compiled_for_many
+from tidegate.kernels.sweep_groups import Flags, Floats, Ids, Ints
 
 Words = npt.NDArray[np.uint64]
 
 MASK = 0xFFFFFFFF
 
 
-@compiled
+@compiled_for_many
 def sweep_count(
     points: Ints, offsets: Ints, events: Ids, n: Ints, use: Flags, count: Ints, out: Ints, changed: Flags
 ) -> None:
@@ -40,7 +41,7 @@ def sweep_count(
         count[g] = c
 
 
-@compiled
+@compiled_for_many
 def sweep_integers(
     points: Ints, offsets: Ints, events: Ids, n: Ints, use: Flags, values: Ints,
     acc: Ints, total: Ints, average: Floats, null: Flags, changed: Flags,
@@ -80,7 +81,7 @@ def sweep_integers(
     return fits
 
 
-@compiled
+@compiled_for_many
 def sweep_decimals(
     points: Ints, offsets: Ints, events: Ids, n: Ints, use: Flags, words: Words,
     acc: Ints, total: Words, count: Ints,
@@ -121,7 +122,7 @@ def sweep_decimals(
     return fits
 
 
-@compiled
+@compiled_for_many
 def mark_words(points: Ints, words: Words, null: Flags, changed: Flags) -> None:
     """Mark the points whose 128-bit value differs from the one before."""
     for g in range(len(points) - 1):

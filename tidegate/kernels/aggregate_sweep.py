@@ -77,7 +77,7 @@ class Sweep:
         if not aggregation.distinct:
             line = self.timeline
             return Events(line.point_events, line.events, line.n), use, None
-        orders = tuple(Order(f"c{i}") for i in aggregation.arguments)
+        orders = tuple(Order(f"c{i}") for i in dict.fromkeys(aggregation.arguments))
         events, universe = self.ranked(aggregation.arguments, aggregation.where, orders, True)
         return events, np.ones(len(universe.example), np.bool_), universe.example
 

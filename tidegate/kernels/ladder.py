@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from tidegate.kernels.sweep_groups import Ints, compiled
+from tidegate.kernels.machine_code import compiled_for_many
+from tidegate.kernels.sweep_groups import Ints
 
 RUNS = 4
 """How many runs there are: the smallest holds about a 500th of the entries."""
@@ -120,7 +121,7 @@ class Ladder:
         return low, np.stack([np.searchsorted(r.groups, groups, "right") for r in self.runs])
 
 
-@compiled
+@compiled_for_many
 def _consolidated(groups: Ints, codes: Ints, n: Ints) -> tuple[Ints, Ints, Ints]:
     """Entries in order, each once, without those that count nothing."""
     sums = np.zeros(len(n) + 1, np.int64)
@@ -141,7 +142,7 @@ def _consolidated(groups: Ints, codes: Ints, n: Ints) -> tuple[Ints, Ints, Ints]
     return groups[:k].copy(), codes[:k].copy(), sums[: k + 1].copy()
 
 
-@compiled
+@compiled_for_many
 def _merged(
     groups: Ints, codes: Ints, sums: Ints, other_groups: Ints, other_codes: Ints, other_sums: Ints
 ) -> tuple[Ints, Ints, Ints]:
@@ -177,7 +178,7 @@ def _merged(
     return out_groups[:k].copy(), out_codes[:k].copy(), out_sums[: k + 1].copy()
 
 
-@compiled
+@compiled_for_many
 def _lower(codes: Ints, low: int, high: int, code: int) -> int:
     """The first place at or after `low` that holds no less."""
     while low < high:
@@ -189,7 +190,7 @@ def _lower(codes: Ints, low: int, high: int, code: int) -> int:
     return low
 
 
-@compiled
+@compiled_for_many
 def _counts(codes: Each, sums: Each, low: Ints, high: Ints, wanted: Ints) -> Ints:
     result = np.zeros(len(wanted), np.int64)
     for i in range(len(wanted)):
@@ -200,7 +201,7 @@ def _counts(codes: Each, sums: Each, low: Ints, high: Ints, wanted: Ints) -> Int
     return result
 
 
-@compiled
+@compiled_for_many
 def _begin(codes: Each, sums: Each, low: Ints, high: Ints, g: int, first: int, at: Ints) -> int:
     """Move `at` close before the value at a position of group g; how many values come before there."""
     end = np.empty(len(codes), np.int64)
@@ -230,7 +231,7 @@ def _begin(codes: Each, sums: Each, low: Ints, high: Ints, g: int, first: int, a
     return before
 
 
-@compiled
+@compiled_for_many
 def _stretch(
     codes: Each, sums: Each, low: Ints, high: Ints, first: Ints, last: Ints
 ) -> tuple[Ints, Ints, Ints, Ints, Ints]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from tidegate.kernels.band import Edges
+from tidegate.kernels.machine_code import compiled_for_many
 from tidegate.kernels.rows import Frame
 from tidegate.kernels.sweep_groups import by_group, gather, group_rows
 from tidegate.time import MAX, MIN
@@ -33,7 +33,7 @@ Searching = Callable[[Frame, Frame], tuple[Edges, Edges]]
 """The edges of both sides' rows: what is inside `below` and `above` of each other may match."""
 
 
-@numba.njit(cache=True)
+@compiled_for_many
 def _first_not_before(ts: Ints, lo: int, hi: int, instant: int) -> int:
     while lo < hi:
         mid = (lo + hi) >> 1
@@ -44,7 +44,7 @@ def _first_not_before(ts: Ints, lo: int, hi: int, instant: int) -> int:
     return lo
 
 
-@numba.njit(cache=True)
+@compiled_for_many
 def _runs(
     ts: Ints, first: Ints, codes: Codes, begin: Ints, end: Ints, strict: bool, low: Ints, high: Ints
 ) -> None:
@@ -58,7 +58,7 @@ def _runs(
         high[i] = _first_not_before(ts, low[i], first[code + 1], end[i])
 
 
-@numba.njit(cache=True)
+@compiled_for_many
 def _expand(low: Ints, high: Ints, first: int, outer: Codes, inner: Codes) -> None:
     k = 0
     for i in range(len(low)):
@@ -68,7 +68,7 @@ def _expand(low: Ints, high: Ints, first: int, outer: Codes, inner: Codes) -> No
             k += 1
 
 
-@numba.njit(cache=True)
+@compiled_for_many
 def _least_from(below: Ints, groups: Ints) -> Ints:
     """The least value from each place on, among those of its group that have an edge."""
     least = np.full(len(below), MIN, np.int64)
@@ -80,7 +80,7 @@ def _least_from(below: Ints, groups: Ints) -> Ints:
     return least
 
 
-@numba.njit(cache=True)
+@compiled_for_many
 def _search(
     asked: Ints, by_time: Ints, by_value: Ints, groups: Ints, row: int, place: int, outer: Codes, inner: Codes
 ) -> tuple[int, int, int]:

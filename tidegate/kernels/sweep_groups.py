@@ -6,28 +6,21 @@ by one, and then their numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from numba import njit
 
+from tidegate.kernels.machine_code import compiled_for_many
 from tidegate.kernels.rows import Frame, equijoin, normalized
 
 Ints = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def compiled(function: F) -> F:
-    """The function as machine code, kept on disk between runs."""
-    return cast(F, njit(cache=True)(function))
 
 
 @dataclass(frozen=True)
@@ -165,13 +158,13 @@ def integers(series: pl.Series) -> tuple[Ints, Flags]:
     return physical.fill_null(0).to_numpy(), nulls
 
 
-@compiled
+@compiled_for_many
 def _slot(value: int, bits: int) -> int:
     mixed = np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)
     return np.int64(mixed >> np.uint64(64 - bits))  # type: ignore[return-value]
 
 
-@compiled
+@compiled_for_many
 def _number(values: Ints, nulls: Flags, low: int, span: int) -> tuple[Ids, Ids, Ints, Ids, int]:
     """Codes, the first row of each, and the table: by value - low where a span is given, otherwise by hash."""
     codes = np.empty(len(values), np.int32)
@@ -235,7 +228,7 @@ def _number(values: Ints, nulls: Flags, low: int, span: int) -> tuple[Ids, Ids, 
     return codes, firsts[:count].copy(), slots, slot_codes, null_code
 
 
-@compiled
+@compiled_for_many
 def _probe(slots: Ints, slot_codes: Ids, low: int, null_code: int, values: Ints, nulls: Flags) -> Ids:
     bits = 0
     while (1 << bits) < len(slots):
@@ -249,7 +242,7 @@ def _probe(slots: Ints, slot_codes: Ids, low: int, null_code: int, values: Ints,
         if len(slots) == 0:
             # Keys may lie at the very ends of 64 bits: the distance is taken without a sign.
             codes[i] = -1
-            if v >= low and np.uint64(v) - np.uint64(low) < np.uint64(len(slot_codes)):
+            if v >= low and np.uint64(v) - np.uint64(np.int64(low)) < np.uint64(len(slot_codes)):
                 codes[i] = slot_codes[v - low]
             continue
         s = _slot(v, bits)
@@ -259,7 +252,7 @@ def _probe(slots: Ints, slot_codes: Ids, low: int, null_code: int, values: Ints,
     return codes
 
 
-@compiled
+@compiled_for_many
 def take(values: Any, at: Ids) -> Any:
     """`values[at]` for one dimension."""
     result = np.empty(len(at), values.dtype)
@@ -273,7 +266,7 @@ def gather(rows: Frame, at: Ids) -> Frame:
     return rows.select(pl.all().gather(pl.Series(at.view(np.uint32))))
 
 
-@compiled
+@compiled_for_many
 def by_group(codes: Ids, order: Ids, groups: int) -> tuple[Ids, Ints]:
     """A stable counting sort: row numbers by group (in the given order, empty: as they come), and each group's offsets."""
     offsets = np.zeros(groups + 1, np.int64)

@@ -15,13 +15,13 @@ import numpy.typing as npt
 import polars as pl
 
 from tidegate.kernels.aggregate_decimals import decimal_series
+from tidegate.kernels.machine_code import compiled_for_many
 from tidegate.kernels.rows import Frame
 from tidegate.kernels.sweep_groups import (
     Flags,
     Floats,
     Ids,
     Ints,
-    compiled,
     fits_table,
     holds_integer,
     integers,
@@ -161,7 +161,7 @@ def _dense_ranks(group: Ids, groups: int, values: pl.Series, order: Order) -> tu
     return _rank_in_table(group, groups, numbers, nulls, low, high, span, first, order.descending)
 
 
-@compiled
+@compiled_for_many
 def _rank_in_table(
     group: Ids, groups: int, numbers: Ints, nulls: Flags, low: int, high: int, span: int, first: int,
     descending: bool,
@@ -187,7 +187,7 @@ def _rank_in_table(
     return rank, example[:count].copy()
 
 
-@compiled
+@compiled_for_many
 def _tally(rank: Ids, n: Ints, before: int, initial: Ints) -> None:
     for e in range(before):
         if rank[e] >= 0:
@@ -210,7 +210,7 @@ def distinct_events(timeline: Timeline, universe: Universe) -> tuple[Events, Uni
     return Events(offsets, events, np.ones(size, np.int64)), once
 
 
-@compiled
+@compiled_for_many
 def _distinct(points: Ints, offsets: Ints, events: Ids, n: Ints, rank: Ids, count: Ints) -> tuple[Ints, Ids]:
     out_offsets = np.empty(len(offsets), np.int64)
     out = np.empty(len(events), np.int32)
@@ -235,7 +235,7 @@ def _distinct(points: Ints, offsets: Ints, events: Ids, n: Ints, rank: Ids, coun
     return out_offsets, out[:k].copy()
 
 
-@compiled
+@compiled_for_many
 def fenwick_build(tree: Ints, count: Ints, first: int, size: int) -> int:
     """Fill `tree[first : first + size]` from the counts; the sum of all."""
     total = 0
@@ -249,7 +249,7 @@ def fenwick_build(tree: Ints, count: Ints, first: int, size: int) -> int:
     return total
 
 
-@compiled
+@compiled_for_many
 def fenwick_add(tree: Ints, first: int, size: int, i: int, m: int) -> None:
     """Add m to the number `first + i`."""
     i += 1
@@ -258,7 +258,7 @@ def fenwick_add(tree: Ints, first: int, size: int, i: int, m: int) -> None:
         i += i & -i
 
 
-@compiled
+@compiled_for_many
 def fenwick_find(tree: Ints, first: int, size: int, k: int) -> int:
     """The number that holds the k-th valid value, k counting from 1."""
     step = 1
@@ -273,7 +273,7 @@ def fenwick_find(tree: Ints, first: int, size: int, k: int) -> int:
     return first + at
 
 
-@compiled
+@compiled_for_many
 def sweep_kth(
     points: Ints, offsets: Ints, events: Ids, n: Ints, rank: Ids, universe: Ints, initial: Ints,
     label: Ints, last: bool, skip: Flags, out: Ints, null: Flags, changed: Flags,
@@ -300,7 +300,7 @@ def sweep_kth(
                 changed[p] = True
 
 
-@compiled
+@compiled_for_many
 def sweep_quantile(
     points: Ints, offsets: Ints, events: Ids, n: Ints, rank: Ids, universe: Ints, initial: Ints,
     values: Floats, fraction: float, out: Floats, null: Flags, changed: Flags,
@@ -337,7 +337,7 @@ def sweep_quantile(
                 changed[p] = True
 
 
-@compiled
+@compiled_for_many
 def sweep_greatest(
     points: Ints, offsets: Ints, events: Ids, n: Ints, rank: Ids, universe: Ints, initial: Ints,
     out: Lists, changed: Flags,
@@ -374,7 +374,7 @@ def sweep_greatest(
                         break
 
 
-@compiled
+@compiled_for_many
 def queueable(live_offsets: Ints, start_offsets: Ints, before: int, n: Ints, ends: Ints) -> Flags:
     """Groups of which no element is retracted and the ends come in the order of the elements."""
     result = np.ones(len(live_offsets) - 1, np.bool_)
@@ -392,7 +392,7 @@ def queueable(live_offsets: Ints, start_offsets: Ints, before: int, n: Ints, end
     return result
 
 
-@compiled
+@compiled_for_many
 def sweep_queue(
     points: Ints, times: Ints, live_offsets: Ints, start_offsets: Ints, before: int, starts: Ints, ends: Ints,
     use: Flags, codes: Ints, least: bool, queues: Flags, out: Ints, null: Flags, changed: Flags,
@@ -445,7 +445,7 @@ def sweep_queue(
                 changed[p] = True
 
 
-@compiled
+@compiled_for_many
 def staircase(
     codes: Ints, use: Flags, groups: Ids, least: bool, best: Ints, found: Flags, keep: Flags
 ) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from tidegate.kernels.machine_code import compiled_for_many
 from tidegate.kernels.rows import Frame
 from tidegate.kernels.sweep_groups import (
     Flags,
@@ -21,7 +22,6 @@ from tidegate.kernels.sweep_groups import (
     Ids,
     Ints,
     by_group,
-    compiled,
     gather,
     group_rows,
     take,
@@ -153,7 +153,7 @@ def build_timeline(
     )  # fmt: skip
 
 
-@compiled
+@compiled_for_many
 def _ends_in_order(offsets: Ints, ends: Ints) -> bool:
     for g in range(len(offsets) - 1):
         for i in range(offsets[g] + 1, offsets[g + 1]):
@@ -162,7 +162,7 @@ def _ends_in_order(offsets: Ints, ends: Ints) -> bool:
     return True
 
 
-@compiled
+@compiled_for_many
 def _merge(
     live_offsets: Ints, live_ends: Ints, start_offsets: Ints, starts: Ints, new_ends: Ints, by_end: Ids,
     upto: int, expiring: int,
@@ -220,7 +220,7 @@ def _merge(
     return group_points, times[:p], point_events[: p + 1], events[:e]
 
 
-@compiled
+@compiled_for_many
 def segments(
     group_points: Ints, times: Ints, counts: Ints, changed: Flags
 ) -> tuple[Ids, Ids, Ints, Ints, Ints]:

@@ -6,16 +6,17 @@ order of time, so they are brought to their groups by counting and only what is 
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from tidegate.kernels.machine_code import compiled_for_many
 
 Ints = npt.NDArray[np.int64]
 
 ALL, DISTINCT, INTERSECT_ALL, INTERSECT, EXCEPT_ALL, EXCEPT, SEMI, ANTI = range(8)
 
 
-@numba.njit(cache=True)
+@compiled_for_many
 def multiplicity(operation: int, n: int, m: int) -> int:
     """f(n, m): how often a payload is in the result that is n times in the left and m times in the right input.
 
@@ -39,7 +40,7 @@ def multiplicity(operation: int, n: int, m: int) -> int:
     return n
 
 
-@numba.njit(cache=True)
+@compiled_for_many
 def by_group(group: Ints, count: int) -> tuple[Ints, Ints]:
     """Where each group's items begin (and the last one ends), and the items' order by group, stable."""
     begin = np.zeros(count + 1, np.int64)
@@ -56,7 +57,7 @@ def by_group(group: Ints, count: int) -> tuple[Ints, Ints]:
     return begin, order
 
 
-@numba.njit(cache=True)
+@compiled_for_many
 def _in_time(order: Ints, at: Ints, first: int, last: int) -> None:
     """Sort order[first:last] by time."""
     sorted_ = True
@@ -85,7 +86,7 @@ def _in_time(order: Ints, at: Ints, first: int, last: int) -> None:
         order[j] = item
 
 
-@numba.njit(cache=True)
+@compiled_for_many
 def walk(
     group: Ints, at: Ints, dn: Ints, dm: Ints, n: Ints, m: Ints, operation: int
 ) -> tuple[Ints, Ints, Ints, Ints]:

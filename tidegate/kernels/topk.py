@@ -11,6 +11,7 @@ import polars as pl
 from tidegate.algebra.operators import TopK
 from tidegate.kernels.index import Index, Run, index_of, indexed, summed
 from tidegate.kernels.ladder import Ladder
+from tidegate.kernels.machine_code import compiled_for_many
 from tidegate.kernels.rows import (
     Frame,
     Layout,
@@ -23,7 +24,7 @@ from tidegate.kernels.rows import (
     payload_types,
     table,
 )
-from tidegate.kernels.sweep_groups import Ids, Ints, compiled, gather, group_rows
+from tidegate.kernels.sweep_groups import Ids, Ints, gather, group_rows
 from tidegate.kernels.sweep_ladders import group_hashes, ladders_pay
 from tidegate.kernels.sweep_ranks import (
     Order,
@@ -201,7 +202,7 @@ def _same_counts(groups: Ids, codes: Ints, counts: Ints, places: Ids, found: Int
     return bool(both["told"].eq_missing(both["n"]).all())
 
 
-@compiled
+@compiled_for_many
 def _sweep(
     points: Ints, times: Ints, offsets: Ints, events: Ids, n: Ints, rank: Ids, universe: Ints, initial: Ints,
     skip: int, limit: int,
@@ -294,7 +295,7 @@ def _sweep(
     return done[:, 0].astype(np.int32), done[:, 1].copy(), done[:, 2].copy(), done[:, 3].copy()
 
 
-@compiled
+@compiled_for_many
 def _below(tree: Ints, first: int, i: int) -> int:
     """How many valid values have a number below `first + i`."""
     total = 0

@@ -51,7 +51,7 @@ class Engine:
         partitions: int | None = None,
         small_here: bool = False,
     ) -> None:
-        self._spark, self._small_here = spark, small_here
+        self._spark, self.small_here = spark, small_here
         temporary = state_uri is None
         if state_uri is None:
             place = tempfile.mkdtemp(prefix="tidegate-")
@@ -105,7 +105,7 @@ class Engine:
         run = self.storage.below(f"runs/{name_in_path(label)}-{uuid.uuid4().hex[:8]}")
         ledger = Ledger(run)
         asked = partitions or self.partitions
-        plain = self._small_here and asked is None and boundaries is None and heads is None
+        plain = self.small_here and asked is None and boundaries is None and heads is None
         if not (plain and run_small(ledger, graph, used, data or {})):
             Recording(self.spark, graph, used, data or {}, asked, heads).run(ledger, boundaries, progress)
         return {

@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from tidegate.errors import Diagnostic
+from tidegate.spark.values import rows_in_utc
 
 ROWS = 20
 """A table shows no more rows than this."""
@@ -32,7 +33,7 @@ def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]], caption
 
 def html_of(frame: DataFrame, caption: str, limit: int = ROWS) -> str:
     """The first rows of a frame as an HTML table; rows are counted only where there are more."""
-    found = frame.limit(limit + 1).collect()
+    found = rows_in_utc(frame.limit(limit + 1))
     more = frame.count() - limit if len(found) > limit else 0
     return html_table(frame.columns, found[:limit], caption, more)
 

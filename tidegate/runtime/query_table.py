@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.physical.plan import Plan
 from tidegate.runtime.activities import Activity
@@ -118,7 +117,7 @@ def shared_by(plans: Mapping[str, Plan]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def table_of(spark: SparkSession, lines: Sequence[QueryLine]) -> DataFrame:
+def table_of(lines: Sequence[QueryLine]) -> pa.Table:
     """The lines as a table. Times are TIMESTAMPs, or BIGINTs if all queries are over integer time; texts where both kinds run."""
     kinds = {line.moments for line in lines}
     words = [_ALWAYS if x.complete == MIN else _UNKNOWN if x.complete is None else _FROM for x in lines]
@@ -134,7 +133,7 @@ def table_of(spark: SparkSession, lines: Sequence[QueryLine]) -> DataFrame:
         "state_bytes": pa.array([x.size for x in lines], pa.int64()),
         "shared_with": _lists([x.shared_with for x in lines]),
     }
-    return spark.createDataFrame(pa.table(columns))
+    return pa.table(columns)
 
 
 def _times(ticks: Iterable[tuple[int | None, bool]], kinds: set[bool]) -> pa.Array:

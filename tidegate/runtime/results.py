@@ -145,8 +145,9 @@ class Result(Readable):
         """The changes as `op`, `c0`, …, `ts` in ticks."""
         names = self._columns()
         parts = [p for p in self.parts() if _changes_within(p.counts, low, high)]
+        rows = self._read(parts)  # first: columns can be spoken of only where there is a Spark
         ends = F.explode(F.expr("array(struct(ts AS t, n AS d), struct(te AS t, -n AS d))")).alias("e")
-        events = self._read(parts).select(*names, ends).select(*names, "e.t", "e.d")
+        events = rows.select(*names, ends).select(*names, "e.t", "e.d")
         inside = events.filter(
             (F.col("t") >= F.lit(low)) & (F.col("t") < F.lit(high)) & (F.col("t") < F.lit(MAX))
         )
@@ -170,8 +171,9 @@ class Result(Readable):
         empty table, they give every snapshot.
         """
         if form == "changes":
+            tagged = self._tagged(low, high).coalesce(1)
             rank = F.expr("CASE op WHEN '-' THEN 0 WHEN 'u' THEN 1 ELSE 2 END")
-            return self._shown(self._tagged(low, high).coalesce(1).sortWithinPartitions("ts", rank))
+            return self._shown(tagged.sortWithinPartitions("ts", rank))
         return self.latest() if high == MAX else self._snapshot(high - 1)
 
     def first_tick(self, since: int | datetime | str | None) -> int:
@@ -243,10 +245,13 @@ class Result(Readable):
 
         Example: `r.latest().show()`
         """
+        return self._snapshot(self.latest_tick())
+
+    def latest_tick(self) -> int:
+        """The instant of the latest complete answer."""
         manifest = self.manifest()
         newest = max((s.newest for s in manifest.sources.values()), default=MIN)
-        instant = newest if manifest.finished else manifest.upto - 1
-        return self._snapshot(max(instant, MIN))
+        return max(newest if manifest.finished else manifest.upto - 1, MIN)
 
     def _snapshot(self, t: int) -> DataFrame:
         names = self._columns()

@@ -49,6 +49,11 @@ def snapshot_here(result: Result, tick: int) -> pa.Table | None:
     return _table(result, _repeated(valid), {})
 
 
+def signed_here(result: Result) -> pl.DataFrame | None:
+    """The rows of `Result.signed`, as kernels hold them; None: Spark is to read them."""
+    return _rows(result, result.parts())
+
+
 def _names(result: Result) -> list[str]:
     return [f"c{i}" for i in range(len(result.schema))]
 

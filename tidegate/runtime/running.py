@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from tidegate.algebra import operators as op
@@ -131,9 +132,9 @@ class Running:
                 found += stopped_lines(latest.queries, kind.startswith(TIMESTAMPS), width)
         return found
 
-    def table(self) -> DataFrame:
+    def table(self) -> pa.Table:
         """SHOW QUERIES."""
-        return table_of(self._engine().spark, self.lines())
+        return table_of(self.lines())
 
     def drawn(self, form: str) -> str:
         """SHOW GRAPH: the graphs that run, as text of a form."""
@@ -377,7 +378,7 @@ class LiveQuery(Readable):
     def show(self, live: bool = False, every: float = 1.0) -> LiveTable | None:
         """The latest complete answer as a table in a notebook; `live`: drawn anew every so many seconds while the query runs.
 
-        Example: `table = tg.sql("START hot AS SELECT …").show(live=True)`, and later `table.stop()`
+        Example: `table = h.show(live=True)`, and later `table.stop()`
         """
         if not live:
             show_once(self._repr_html_())

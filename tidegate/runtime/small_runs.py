@@ -1,11 +1,12 @@
 """Small recorded runs in this process, without Spark: of few rows, in files whose columns can be read here.
 
 The tasks are those of any other run (`runtime.jobs.run_waves`), so the answer is the same. What cannot be read here, or needs the user's code, or
-Spark's functions, is a run on Spark.
+Spark's functions, is a run on Spark. The rows that such a run reads are read here for the reference, too.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,16 +16,21 @@ from polars.exceptions import PolarsError
 
 from tidegate.connectors.memory import arrow_rows
 from tidegate.connectors.plain_csv import plain_rows
+from tidegate.kernels.machine_code import few_rows
+from tidegate.kernels.rows import Frame
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.jobs import Physical, run_waves
 from tidegate.runtime.ledger import Ledger, after
 from tidegate.storage import Storage
 from tidegate.time import MAX, MIN
-from tidegate.worker.columnar import Columnar, columnar, of_files, read_here
+from tidegate.worker.columnar import Columnar, all_rows, of_files, parquet_files, read_here
 from tidegate.worker.tasks import Epoch
 
 MOST = 20_000
 """Rows of all streams up to which a run is a small one: reading and working on them costs less than a job's price."""
+
+FEW = 500
+"""Rows of all streams up to which loops need no machine code: joins of so many look at some ten thousand pairs."""
 
 PAIRS = 4_000_000
 """So many combinations of rows joins may have to look at."""
@@ -58,7 +64,8 @@ def run_small(
             physical.packed, wave, 1, MIN, MAX, ledger.storage, {}, keep_state=False, hold=False, partitions=1
         )
 
-    messages = run_waves(physical, 1, epoch, None, read)
+    with few_rows(sum(s.rows for s in streams) <= FEW):
+        messages = run_waves(physical, 1, epoch, None, read)
     ledger.commit(after(ledger.latest, messages, upto=MAX, partitions=1))
     return True
 
@@ -78,13 +85,29 @@ def _columns(
     storage: Storage, physical: Physical, name: str, definition: StreamDefinition, data: Any, number: int
 ) -> Columnar | None:
     """A stream's rows as columns: of Parquet files as they are, of others by a file of this run."""
-    lanes = physical.lanes_from(name)
-    if definition.table or definition.stamped or not lanes:
+    files = _files(storage, definition, data, f"read/{number}")
+    return None if files is None else of_files(definition, physical.lanes_from(name), files)
+
+
+def rows_here(storage: Storage, definition: StreamDefinition, data: Any, number: int) -> Frame | None:
+    """All rows of a stream in the order of arrival, with their columns `c0`, … and their times `ts`; None: they are Spark's to read."""
+    if storage.local is None or (files := _files(storage, definition, data, f"verified/{number}")) is None:
+        return None
+    try:
+        rows = all_rows(definition, files)
+    except (PolarsError, OSError):
+        return None
+    return rows if rows is not None and rows.height <= MOST else None
+
+
+def _files(storage: Storage, definition: StreamDefinition, data: Any, label: str) -> list[str] | None:
+    """Parquet files with a stream's rows: its own, or one that is written here."""
+    if definition.table or definition.stamped:
         return None
     if definition.last_tick(definition.entered, live=False) is not None:
         return None
     if definition.source.function == "parquet":
-        return columnar(definition, lanes)
+        return parquet_files(definition)
     rows: pa.Table | None = None
     if definition.source.function == "memory" and isinstance(data, pa.Table) and data.num_rows <= MOST:
         rows = arrow_rows(definition, data)
@@ -92,8 +115,8 @@ def _columns(
         rows = plain_rows(definition)
     if rows is None:
         return None
-    file = f"read/{number}.parquet"
+    file = f"{label}-{uuid.uuid4().hex[:8]}.parquet"
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink)
     storage.write(file, sink.getvalue())
-    return of_files(definition, lanes, [storage.path(file)])
+    return [storage.path(file)]

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+import polars as pl
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from sqlglot import exp
@@ -84,6 +86,25 @@ class Ordering:
         ordered = rows.toDF(*(f"c{i}" for i in range(len(names)))).orderBy(*by)
         shown = [i for i, name in enumerate(names) if not name.startswith(HIDDEN)]
         return ordered.select(*(f"c{i}" for i in shown)).toDF(*(names[i] for i in shown))
+
+    def applied_here(self, rows: pa.Table) -> pa.Table | None:
+        """The same for rows of this process; None: Spark is to order them."""
+        places = [self._place(t.this, rows.column_names) for t in self.terms]
+        if not places or None in places:
+            return rows
+        numbered = pl.DataFrame([pl.Series(f"c{p}", rows.column(p)) for p in dict.fromkeys(places)])
+        if any(t.is_nested() or t == pl.Binary for t in numbered.dtypes):
+            return None
+        order = numbered.select(
+            pl.arg_sort_by(
+                [f"c{p}" for p in places],
+                descending=[bool(t.args.get("desc")) for t in self.terms],
+                nulls_last=[not t.args.get("nulls_first") for t in self.terms],
+                maintain_order=True,
+            )
+        ).to_series()
+        shown = [i for i, name in enumerate(rows.column_names) if not name.startswith(HIDDEN)]
+        return rows.select(shown).take(order.to_arrow())
 
     def _place(self, term: exp.Expression, names: list[str]) -> int | None:
         lowered = [n.lower() for n in names]

@@ -24,6 +24,8 @@ from tidegate.language.catalog import StreamDefinition
 from tidegate.physical.spark_columns import layers
 from tidegate.reference.snapshots import Arrivals, PhysicalRow, Reference, Source, Validity
 from tidegate.runtime.results import Result
+from tidegate.runtime.results_here import signed_here
+from tidegate.runtime.small_runs import rows_here
 from tidegate.scalars.columns import column_from_values
 from tidegate.scalars.expressions import ref, references, substitute
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
@@ -81,7 +83,7 @@ def _some(bag: Counter[Row]) -> str:
 
 
 def verify(
-    spark: SparkSession,
+    spark: Callable[[], SparkSession],
     plan: op.Node,
     result: Result,
     definitions: Mapping[str, StreamDefinition],
@@ -90,15 +92,23 @@ def verify(
     data: Mapping[str, Any],
     instants: str | int = "all",
     progress: Progress | None = None,
+    here: bool = False,
 ) -> Verification:
-    """Compare a finished answer with the reference at all change points, or at a sample of `instants` many."""
-    reference = Reference(
-        {name: _source(spark, d, data.get(name)) for name, d in definitions.items()},
-        scalars,
-        aggregates,
-        SparkScalars(spark, scalars),
-    )
-    answer = signed_rows(result, plan.schema)
+    """Compare a finished answer with the reference at all change points, or at a sample of `instants` many.
+
+    With `here`, what is small and needs nothing of Spark's is read in this process.
+    """
+    sources: dict[str, Source] = {}
+    for number, (name, definition) in enumerate(definitions.items()):
+        rows = rows_here(result.storage, definition, data.get(name), number) if here else None
+        schema = definition.scan.schema
+        sources[name] = (
+            _source(spark(), definition, data.get(name))
+            if rows is None
+            else Arrivals(list(zip(to_rows(rows, schema), rows["ts"].to_list(), strict=True)))
+        )
+    reference = Reference(sources, scalars, aggregates, SparkScalars(spark, scalars))
+    answer = signed_rows(result, plan.schema, here)
     points = {*reference.change_points(plan), *(p for _, ts, te, _ in answer for p in (ts, te) if p != MAX)}
     chosen = sorted(points)
     if instants != "all" and len(chosen) > int(instants):
@@ -119,7 +129,7 @@ def verify(
 class SparkScalars:
     """Scalar expressions as Spark evaluates them; equal arguments are computed once, announced rows all at once."""
 
-    def __init__(self, spark: SparkSession, functions: Mapping[str, ScalarFunction]) -> None:
+    def __init__(self, spark: Callable[[], SparkSession], functions: Mapping[str, ScalarFunction]) -> None:
         self._spark = spark
         self._functions = functions
         self._known: dict[tuple[exp.Expression, Schema], _Layered] = {}
@@ -135,11 +145,11 @@ class SparkScalars:
         return self._known[key]
 
     def _layered(self, expression: exp.Expression, schema: Schema) -> _Layered:
-        added, (last,) = layers([expression], schema, self._functions, ask_spark(lambda: self._spark))
+        added, (last,) = layers([expression], schema, self._functions, ask_spark(self._spark))
         steps: list[_Asked | Callable[[Row], Value]] = []
         for layer in added:
             for e, f in zip(layer.expressions, layer.fields, strict=True):
-                asked = _Asked(self._spark, e, schema, f) if layer.by_spark else None
+                asked = _Asked(self._spark(), e, schema, f) if layer.by_spark else None
                 steps.append(asked or compile_scalar(e, schema, self._functions))
             schema = (*schema, *layer.fields)
         return _Layered(tuple(steps), compile_scalar(last, schema, self._functions))
@@ -225,9 +235,11 @@ class _Timeline:
         return self.bag
 
 
-def signed_rows(result: Result, schema: Schema) -> list[PhysicalRow]:
-    """The engine's rows as Python values."""
-    frame = from_arrow(result.signed().toArrow(), schema)
+def signed_rows(result: Result, schema: Schema, here: bool = False) -> list[PhysicalRow]:
+    """The engine's rows as Python values; with `here`, few of them are read in this process."""
+    frame = signed_here(result) if here else None
+    if frame is None:
+        frame = from_arrow(result.signed().toArrow(), schema)
     validity = frame.select("ts", "te", "n").rows()
     return [(e, *v) for e, v in zip(to_rows(frame, schema), validity, strict=True)]
 

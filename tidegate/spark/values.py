@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, time
+from datetime import UTC, datetime, time
 from decimal import Decimal
 from numbers import Integral, Real
 from types import NoneType
@@ -316,3 +316,22 @@ def _uniform(values: list[Any]) -> list[Any]:
     if kinds == {int, Decimal}:
         return [None if v is None else Decimal(v) for v in values]
     return values
+
+
+def rows_in_utc(frame: DataFrame) -> list[tuple[Any, ...]]:
+    """All rows as people read them. As Arrow, moments have a zone; as Python's own they would be in that of the machine."""
+    columns = [[without_zone(v) for v in c.to_pylist()] for c in frame.toArrow().columns]
+    return list(zip(*columns, strict=True))
+
+
+def without_zone(value: Any) -> Any:
+    """A value whose moments are in UTC and do not say so.
+
+    >>> print(without_zone(datetime(2026, 1, 1, 9, tzinfo=UTC)), without_zone([{"a": 1}]))
+    2026-01-01 09:00:00 [{'a': 1}]
+    """
+    if isinstance(value, datetime):
+        return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+    if isinstance(value, dict):
+        return {k: without_zone(v) for k, v in value.items()}
+    return [without_zone(v) for v in value] if isinstance(value, list) else value

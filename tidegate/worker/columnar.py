@@ -109,32 +109,56 @@ class Reading:
 
 def columnar(definition: StreamDefinition, lanes: Sequence[Lane]) -> Columnar | None:
     """The stream's files, if they can be read as columns for these lanes."""
-    if definition.source.function != "parquet" or definition.source.options or not lanes:
+    if definition.last_tick(definition.entered, live=False) is not None or not lanes:
         return None
-    if definition.last_tick(definition.entered, live=False) is not None:
+    paths = parquet_files(definition)
+    return None if paths is None else of_files(definition, lanes, paths)
+
+
+def parquet_files(definition: StreamDefinition) -> list[str] | None:
+    """The Parquet files of a stream in their order of arrival, if they lie on this machine and hold all of its columns."""
+    if definition.source.function != "parquet" or definition.source.options:
         return None
     place = str(definition.source.arguments[0])
     root = place if "://" in place else os.path.abspath(place)
     paths = local_files(root)
     if not paths or len(paths) > MOST_FILES or any("=" in os.path.relpath(p, root) for p in paths):
         return None
-    return of_files(definition, lanes, paths)
+    return list(paths)
 
 
 def of_files(definition: StreamDefinition, lanes: Sequence[Lane], paths: Sequence[str]) -> Columnar | None:
     """Parquet files with a stream's columns, in their order of arrival, if they can be read as columns for these lanes."""
+    if not lanes or any(_origin(x).by_arrival for x in lanes) or not all(map(_can_prepare, lanes)):
+        return None
+    schema = definition.scan.schema
+    found = _parts(definition, {schema[c].name for c in _wanted(lanes)}, paths)
+    return None if found is None else Columnar(definition, found, tuple(x.number for x in lanes))
+
+
+def all_rows(definition: StreamDefinition, paths: Sequence[str]) -> Frame | None:
+    """All columns of a stream's scan and `ts`, in the order of arrival, if its files can be read as columns."""
+    schema = definition.scan.schema
+    found = _parts(definition, {f.name for f in schema}, paths)
+    if found is None:
+        return None
+    read = [_read(part, schema, range(len(schema)), ordered=False) for part in found if part.groups]
+    types = {**{f"c{i}": dtype(f.type) for i, f in enumerate(schema)}, "ts": pl.Int64()}
+    return pl.concat([pl.DataFrame(schema=types), *read])
+
+
+def _parts(
+    definition: StreamDefinition, needed: Collection[str], paths: Sequence[str]
+) -> tuple[Part, ...] | None:
+    """The files' parts, if rows with these columns can be read of all of them, and none has to be refused."""
     name, types = definition.time_column, {c.name: c.type for c in definition.columns}
     if definition.table or definition.valid is not None or definition.width != 1 or name not in types:
         return None
-    if not lanes or definition.beats is not None or any(_origin(x).by_arrival for x in lanes):
+    if definition.beats is not None or types[name] not in (TIMESTAMP, TIMESTAMP_NTZ, BIGINT, INT):
         return None
-    if types[name] not in (TIMESTAMP, TIMESTAMP_NTZ, BIGINT, INT) or not all(map(_can_prepare, lanes)):
-        return None
-    schema = definition.scan.schema
-    needed = {name, *(schema[c].name for c in _wanted(lanes))}
-    parts = [_part(path, number, definition, needed) for number, path in enumerate(paths)]
+    parts = [_part(path, number, definition, {name, *needed}) for number, path in enumerate(paths)]
     found = tuple(p for p in parts if p is not None)
-    return Columnar(definition, found, tuple(x.number for x in lanes)) if len(found) == len(parts) else None
+    return found if len(found) == len(parts) else None
 
 
 def reading(streams: Sequence[Columnar], since: int, upto: int, tasks: int) -> Reading:
