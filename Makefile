@@ -62,7 +62,7 @@ fuzz: venv ## the property tests, with many fresh random examples (EXAMPLES=2000
 		TIDEGATE_FUZZ_CASES=$(or $(CASES),5000) TIDEGATE_FUZZ_SEED=$(or $(SEED),1000000) \
 		TIDEGATE_ENGINE_ROUNDS=$(or $(ROUNDS),20) TIDEGATE_KILLS=$(or $(KILLS),300) \
 		TIDEGATE_DAMAGES=$(or $(DAMAGES),5000) TIDEGATE_DAMAGED_RESTARTS=$(or $(RESTARTS),100) \
-		TIDEGATE_INPUT_CASES=$(or $(FILES),2000) TIDEGATE_GRAPH_EPOCHS=$(or $(EPOCHS),500) $(PYTEST) tests/fuzz tests/spark/test_engine_against_reference.py \
+		TIDEGATE_TPCH_ORDERS=$(or $(ORDERS),4000) TIDEGATE_INPUT_CASES=$(or $(FILES),2000) TIDEGATE_GRAPH_EPOCHS=$(or $(EPOCHS),500) $(PYTEST) tests/fuzz tests/tpch tests/spark/test_engine_against_reference.py \
 		tests/spark/test_changing_graph.py \
 		tests/spark/test_crashes.py tests/spark/test_kills.py tests/spark/test_damage.py tests/spark/test_input_fuzz.py $(ARGS)
 
@@ -84,6 +84,7 @@ endif
 bench-engine: venv ## recorded runs, live epochs, keyed updates and a soak of some minutes
 	@for bench in kernel_aggregates keyed_updates many_queries engine_recorded engine_live engine_soak; do \
 		echo "$$bench"; $(WITH_JAVA) $(PYTHON) benchmarks/$$bench.py || exit 1; done
+	@echo "tpch"; $(WITH_JAVA) $(PYTHON) -m benchmarks.tpch
 
 bench-peers: venv ## the engines that benchmarks compare with, in environments of their own below build/peers
 	@$(WITH_JAVA) $(PYTHON) benchmarks/nexmark_peers.py

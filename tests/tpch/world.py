@@ -24,6 +24,7 @@ from tidegate.language.catalog import Catalog
 from tidegate.language.dialect import parse
 from tidegate.language.statements import define
 from tidegate.runtime.snapshots import without_order
+from tidegate.session import Session
 from tidegate.time import MAX, MIN
 
 PLACE = Path(__file__).parent / "queries"
@@ -89,6 +90,18 @@ def shuffled(name: str, dice: random.Random) -> op.Node:
         for join, item in zip(joins, items[1:], strict=True):
             join.set("this", item)
     return bind(statement, defined(catalog(WINDOWED), views), text).plan
+
+
+def register(session: Session, made: Made) -> None:
+    """The rows as streams and tables of a session."""
+    for name, rows in made.frames.items():
+        if name in TABLES:
+            session.table(name, rows, SCHEMAS[name])
+        elif name in STREAMS:
+            session.stream(name, rows, ordered_by="placed", schema=f"{SCHEMAS[name]}, placed TIMESTAMP")
+        else:
+            schema = f"{SCHEMAS[name]}, since TIMESTAMP, until TIMESTAMP"
+            session.stream(name, rows, valid=("since", "until"), schema=schema)
 
 
 def chunks(made: Made, shape: str) -> dict[str, Frame]:
