@@ -12,7 +12,7 @@ from tidegate import time
 from tidegate.algebra import operators as op
 from tidegate.language.aggregation import SQL_AGGREGATES
 from tidegate.language.dialect import STATEMENTS, parse
-from tidegate.optimizer.rules import RULES
+from tidegate.optimizer.rules import ALTERNATIVES, JOIN_ORDER, RULES, Alternative, Rule
 from tidegate.reference.snapshots import _MEANINGS
 from tidegate.scalars.meaning import FUNCTIONS
 
@@ -51,11 +51,14 @@ def test_every_operator_is_documented_and_has_a_meaning() -> None:
     assert set(re.findall(r"^\| `(\w+)`", table, re.M)) == operators
 
 
-def test_every_rule_is_documented() -> None:
+@pytest.mark.parametrize(
+    ("head", "functions"), [("| rule |", RULES), ("| alternative |", (*ALTERNATIVES, *JOIN_ORDER))]
+)
+def test_every_rule_is_documented(head: str, functions: tuple[Rule | Alternative, ...]) -> None:
     architecture = (DOCS / "architecture.md").read_text(encoding="utf-8")
-    start = architecture.index("| rule |")
+    start = architecture.index(head)
     table = architecture[start : (architecture + "\n\n").index("\n\n", start)]
-    assert re.findall(r"^\| `(\w+)`", table, re.M) == [r.__name__ for r in RULES]
+    assert re.findall(r"^\| `(\w+)`", table, re.M) == [r.__name__ for r in functions]
 
 
 RAISES = ("Diagnostic", "failure", "__init__")

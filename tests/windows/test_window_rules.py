@@ -16,7 +16,8 @@ from tidegate.algebra.sequences import Periodic, SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow, is_temporal
 from tidegate.errors import Diagnostic
 from tidegate.optimizer.driver import optimize
-from tidegate.optimizer.rules.windows import push_filter_below_window, push_projection_below_window
+from tidegate.optimizer.rules.filters import push_filter_below_window
+from tidegate.optimizer.rules.windows import push_projection_below_window
 from tidegate.optimizer.transposition import Transposition, transposable
 from tidegate.reference.snapshots import Arrivals, Reference, Validity
 from tidegate.scalars.expressions import ref

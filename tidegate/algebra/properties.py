@@ -64,8 +64,24 @@ class Properties:
         wanted = frozenset(columns)
         return any(key <= wanted for key in self.keys)
 
+    def keep(self, promised: Properties) -> bool:
+        """Whether all that was promised, keys apart, is known: a stream with less can take the place of no other."""
+        ends = promised.bounded is None or (self.bounded is not None and self.bounded <= promised.bounded)
+        changes = self.granularity % promised.granularity == 0 if promised.granularity else self.constant
+        return (
+            self.append_only >= promised.append_only
+            and self.ends_known >= promised.ends_known
+            and self.prompt >= promised.prompt
+            and ends
+            and changes
+        )
+
 
 CONSTANT = Properties(append_only=True, ends_known=True, prompt=True, granularity=0)
+
+
+NOTHING = Properties(True, True, 1, True, frozenset([frozenset()]), 0)
+"""Of the empty relation everything is true."""
 
 
 def properties(plan: op.Node, known: dict[op.Node, Properties] | None = None) -> Properties:
@@ -173,9 +189,9 @@ def _granule(node: op.Window, spec: TimeWindow) -> int:
 # one input -----------------------------------------------------------------------------------------------------------
 
 
-def _same(node: op.Node, input: Properties) -> Properties:
-    """A filter keeps all that is claimed of its input."""
-    return input
+def _filter(node: op.Filter, input: Properties) -> Properties:
+    """A filter keeps all that is claimed of its input; one that nothing passes leaves nothing to be wrong about."""
+    return NOTHING if node.predicate == exp.false() else input
 
 
 def _project(node: op.Project, input: Properties) -> Properties:
@@ -277,27 +293,43 @@ def _join_keys(node: op.Join, left: Properties, right: Properties) -> Keys:
     if node.kind == "full":
         return frozenset()  # rows padded on either side may look the same
     width = len(node.left.schema)
-    on_left, on_right = _equated(node.predicate, width)
+    on_left, on_right = _equated(node)
     moved = frozenset(frozenset(c + width for c in key) for key in right.keys)
     keys = {a | b for a, b in product(left.keys, moved)}
     if node.kind != "right" and any(key <= on_right for key in moved):
         keys |= left.keys
     if node.kind != "left" and any(key <= on_left for key in left.keys):
         keys |= moved
+    if node.kind == "inner":  # of two equal columns either one tells rows apart
+        to_left, to_right = {b: a for a, b in equal_columns(node)}, dict(equal_columns(node))
+        keys |= {frozenset(to.get(c, c) for c in key) for key in keys for to in (to_left, to_right)}
     return frozenset(keys)
 
 
-def _equated(predicate: exp.Expression | None, width: int) -> tuple[set[int], set[int]]:
+def _equated(node: op.Join) -> tuple[set[int], set[int]]:
     """The left and the right columns that must equal one of the other side."""
-    on_left: set[int] = set()
-    on_right: set[int] = set()
-    for part in conjuncts(predicate):
+    pairs = equal_columns(node)
+    return {a for a, _ in pairs}, {b for _, b in pairs}
+
+
+def equal_columns(node: op.Join) -> list[tuple[int, int]]:
+    """The pairs of a left and a right column of the same type that a join compares for equality.
+
+    Of different types, several values of one may equal one of the other: '1' and '01' are both 1.
+    """
+    width, schema = len(node.left.schema), node.pair_schema
+    found = []
+    for part in conjuncts(node.predicate):
         if isinstance(part, (exp.EQ, exp.NullSafeEQ)):
             a, b = index_of(part.this), index_of(part.expression)
-            if a is not None and b is not None and (a < width) != (b < width):
-                on_left.add(min(a, b))
-                on_right.add(max(a, b))
-    return on_left, on_right
+            if (
+                a is not None
+                and b is not None
+                and (a < width) != (b < width)
+                and schema[a].type == schema[b].type
+            ):
+                found.append((min(a, b), max(a, b)))
+    return found
 
 
 def _except(node: op.Except, left: Properties, right: Properties) -> Properties:
@@ -362,7 +394,7 @@ TRANSFER: Mapping[type[op.Node], Callable[..., Properties]] = {
     op.Scan: _scan,
     op.OneRow: _one_row,
     op.Window: _window,
-    op.Filter: _same,
+    op.Filter: _filter,
     op.Project: _project,
     op.UnionAll: _union_all,
     op.Join: _join,

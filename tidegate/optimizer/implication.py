@@ -117,7 +117,7 @@ class Conditions:
         condition = plain(condition)
         if isinstance(condition, exp.And):
             return all(self.imply(part, branches) for part in conjuncts(condition))
-        if condition in self.given or any(not v.ranges for v in self._values.values()):
+        if condition in self.given or self.contradictory:
             return True
         found = self.constraint(condition)
         if found is not None and self._among(*found):
@@ -125,6 +125,17 @@ class Conditions:
         if isinstance(condition, exp.Or) and any(self.imply(p, branches) for p in disjuncts(condition)):
             return True
         return self._in_every_case(condition, branches)
+
+    @property
+    def contradictory(self) -> bool:
+        """Whether no row satisfies all of them."""
+        return any(not v.ranges for v in self._values.values()) or any(
+            isinstance(g, exp.Is) and isinstance(g.expression, exp.Null) and self._has_value(g.this)
+            for g in self.given
+        )
+
+    def _has_value(self, key: exp.Expression) -> bool:
+        return key in self._values or self._never_null(key)
 
     def _among(self, key: exp.Expression, values: Values) -> bool:
         known = self._values.get(key)

@@ -3,7 +3,7 @@
     lifted(plan) = (general, conditions), plan = project(first columns) of filter(conditions) of general
 
 Columns that conditions read, and that the plan does not show, follow the plan's own in `general`. A condition passes a window in time, a projection, a side of a
-join whose rows are kept, unless these compute what may fail for rows that the condition would have kept away; a grouping, a row window or a ranking where it reads what these partition by. A condition that gives a column one value passes a
+join whose rows are kept, unless these compute what may fail for rows that the condition would have kept away; a grouping, a row window, a ranking or a KEY stream where it reads what these partition by. A condition that gives a column one value passes a
 grouping, and DISTINCT, by that column becoming one more key.
 """
 
@@ -15,13 +15,11 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.modify import Sync
+from tidegate.algebra.modify import Modify, Sync
 from tidegate.algebra.windows import is_temporal
-from tidegate.errors import Diagnostic
 from tidegate.optimizer.implication import Conditions
-from tidegate.scalars.calls import is_nondeterministic
 from tidegate.scalars.expressions import conjoin, conjuncts, index_of, ref, references, shift, substitute
-from tidegate.scalars.meaning import compile_scalar
+from tidegate.scalars.total import never_fails
 from tidegate.types import Schema
 
 Expressions = tuple[exp.Expression, ...]
@@ -54,6 +52,8 @@ def lifted(plan: op.Node) -> Lifted:
         return _distinct(plan)
     if isinstance(plan, op.TopK):
         return _passed(plan, plan.partition_by, whole=True)
+    if isinstance(plan, Modify) and plan.key is not None and plan.operation is None:
+        return _passed(plan, plan.key)
     if isinstance(plan, Sync):
         below = lifted(plan.input)
         return Lifted(replace(plan, input=below.general), below.conditions)
@@ -76,44 +76,11 @@ def _single(condition: exp.Expression, schema: Schema) -> bool:
     return low[0] is not None and low[0] == high[0]
 
 
-def never_fails(expression: exp.Expression) -> bool:
-    """Whether an expression has a value for whatever rows: one that conditions do not guard is evaluated for rows that nobody asks for."""
-    if isinstance(expression, exp.Mod | exp.Div):
-        by = expression.expression
-        constant = isinstance(by, exp.Literal) and not by.is_string and by.this.strip("0.") != ""
-        return constant and never_fails(expression.this)
-    if not isinstance(expression, _TOTAL):
-        return _has_value(expression)
-    return all(never_fails(part) for part in expression.iter_expressions())
-
-
-def _has_value(expression: exp.Expression) -> bool:
-    """Whether an expression is a constant that can be computed.
-
-    >>> import sqlglot
-    >>> [_has_value(sqlglot.parse_one(e, dialect="spark")) for e in ("1 + 10", "DATE '1994-01-01' + INTERVAL '1' YEAR", "1 DIV 0", "c0 + 1")]
-    [True, True, False, False]
-    """
-    if references(expression) or is_nondeterministic(expression):
-        return False
-    try:
-        compile_scalar(expression, (), {})(())
-    except Diagnostic:
-        return False
-    return True
-
-
-_TOTAL = (
-    exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT,
-    exp.LTE, exp.NullSafeEQ, exp.Is, exp.Between, exp.In, exp.Case, exp.If, exp.Coalesce, exp.Upper, exp.Lower, exp.Length,
-)  # fmt: skip
-
-
 def _filter(plan: op.Filter) -> Lifted:
     below = lifted(plan.input)
     parts = conjuncts(plan.predicate)
     mine = [c for c in parts if is_liftable(c, plan.schema)]
-    if not all(never_fails(c) for c in parts if c not in mine):
+    if not all(never_fails(c, plan.schema) for c in parts if c not in mine):
         return Lifted(plan)
     return Lifted(_filtered(below.general, [c for c in parts if c not in mine]), (*below.conditions, *mine))
 
@@ -122,7 +89,7 @@ def _project(plan: op.Project) -> Lifted:
     below = lifted(plan.input)
     if not below.conditions:
         return Lifted(op.Project(below.general, plan.expressions, plan.fields))
-    if not all(map(never_fails, plan.expressions)):
+    if not all(never_fails(e, plan.input.schema) for e in plan.expressions):
         return Lifted(plan)
     places = {c: i for i, e in enumerate(plan.expressions) if (c := index_of(e)) is not None}
     read = sorted(set().union(*map(references, below.conditions)) - places.keys())
@@ -194,7 +161,7 @@ def _distinct(plan: op.Distinct) -> Lifted:
 
 
 def _join(plan: op.Join) -> Lifted:
-    if plan.predicate is not None and not never_fails(plan.predicate):
+    if plan.predicate is not None and not never_fails(plan.predicate, plan.pair_schema):
         return Lifted(plan)
     kept = {"inner": (True, True), "right": (False, True), "full": (False, False)}.get(
         plan.kind, (True, False)

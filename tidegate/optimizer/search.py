@@ -21,7 +21,7 @@ from tidegate.algebra import operators as op
 from tidegate.optimizer.cost import Cost, Costs, cost, estimate
 from tidegate.optimizer.driver import optimize
 from tidegate.optimizer.formulas import Estimate, Setting
-from tidegate.optimizer.rules import ALTERNATIVES, Alternative
+from tidegate.optimizer.rules import ALTERNATIVES, JOIN_ORDER, Alternative
 from tidegate.scalars.expressions import conjoin, conjuncts, index_of, ref, references, substitute
 
 WORTH = 0.97
@@ -147,10 +147,16 @@ class _Memo:
         while self._todo and not self.is_full:
             group, member = self._todo.pop(0)
             for bound in self._bindings(group, member):
-                for alternative in self.alternatives:
+                for alternative in self._alternatives(bound):
                     for other in alternative(bound):
                         if not self.is_full:
                             self.add(group, optimize(other)[0])
+
+    def _alternatives(self, plan: op.Node) -> tuple[Alternative, ...]:
+        """Blocks of joins that are too large for all their orders get other ones step by step."""
+        block = join_block(plan)
+        large = block is not None and len(block.relations) > self.budget.relations
+        return (*self.alternatives, *JOIN_ORDER) if large and self.alternatives else self.alternatives
 
     def _bindings(self, group: int, member: op.Node) -> Iterator[op.Node]:
         """A member over plans of its inputs: those that stand for them, then each of their other members."""

@@ -85,7 +85,9 @@ def conjuncts(predicate: exp.Expression | None) -> list[exp.Expression]:
 
 def conjoin(parts: Iterable[exp.Expression]) -> exp.Expression | None:
     """The AND of all parts; None for no part."""
-    operands = [exp.paren(p.copy()) if isinstance(p, exp.Or) else p.copy() for p in parts]
+    operands = [p.copy() for p in parts]
+    if len(operands) > 1:
+        operands = [exp.paren(p, copy=False) if isinstance(p, exp.Or) else p for p in operands]
     return tree_of(exp.And, operands) if operands else None
 
 

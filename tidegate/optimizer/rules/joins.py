@@ -9,6 +9,7 @@ from sqlglot import exp
 from tidegate.algebra import operators as op
 from tidegate.algebra.properties import properties
 from tidegate.scalars.expressions import conjoin, conjuncts, index_of, ref, references, substitute
+from tidegate.scalars.total import never_fails
 
 
 def join_connected_first(node: op.Node) -> op.Node | None:
@@ -53,12 +54,14 @@ def _taken_apart(
     middle, width = len(product.left.schema), len(product.schema)
     left, right, last = range(middle), range(middle, width), range(width, width + len(third.schema))
     parts = [*conjuncts(product.predicate), *conditions]
+    schema = product.schema + third.schema
     for near, far, first, second in (
         (left, right, product.left, product.right),
         (right, left, product.right, product.left),
     ):
-        own = [p for p in parts if references(p) <= {*near, *last}]
-        rest = [p for p in parts if not references(p) <= {*near, *last}]
+        # one that may fail is asked last, of rows that it was asked about before
+        own = [p for p in parts if references(p) <= {*near, *last} and never_fails(p, schema)]
+        rest = [p for p in parts if not any(p is o for o in own)]
         met = any(_connects(p, far, last) for p in rest)
         if not any(_connects(p, near, last) for p in own) or (product.predicate is not None and not met):
             continue

@@ -1,22 +1,19 @@
-"""Conventional rules: they hold for streams because they hold for every snapshot (PIPES lemma 6.7)."""
+"""Projections: maps that become one, none, or share what they compute (PIPES lemma 6.7)."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
-from tidegate.scalars.expressions import conjoin, conjuncts, index_of, ref, references, substitute
-
-
-def merge_filters(node: op.Node) -> op.Node | None:
-    """`σ_p(σ_q(S)) = σ_{q and p}(S)`"""
-    if isinstance(node, op.Filter) and isinstance(node.input, op.Filter):
-        both = conjoin([*conjuncts(node.input.predicate), *conjuncts(node.predicate)])
-        assert both is not None
-        return op.Filter(node.input.input, both)
-    return None
+from tidegate.errors import Diagnostic
+from tidegate.scalars.calls import is_nondeterministic
+from tidegate.scalars.expressions import index_of, ref, references, substitute
+from tidegate.scalars.typing import infer
+from tidegate.types import Field, Schema
 
 
 def merge_projects(node: op.Node) -> op.Node | None:
@@ -30,19 +27,19 @@ def merge_projects(node: op.Node) -> op.Node | None:
             index = index_of(column)
             if index is not None:
                 uses[index] = uses.get(index, 0) + 1
-    if any(count > 1 and not _is_plain(inner.expressions[i]) for i, count in uses.items()):
+    if any(count > 1 and not is_plain(inner.expressions[i]) for i, count in uses.items()):
         return None
     merged = tuple(substitute(e, lambda i: _inlined(inner.expressions[i])) for e in node.expressions)
     return op.Project(inner.input, merged, node.fields)
 
 
-def _is_plain(expression: exp.Expression) -> bool:
+def is_plain(expression: exp.Expression) -> bool:
     return index_of(expression) is not None or isinstance(expression, exp.Literal)
 
 
 def _inlined(expression: exp.Expression) -> exp.Expression:
     copy = expression.copy()
-    return copy if _is_plain(copy) or isinstance(copy, (exp.Func, exp.Paren)) else exp.paren(copy)
+    return copy if is_plain(copy) or isinstance(copy, (exp.Func, exp.Paren)) else exp.paren(copy)
 
 
 def remove_identity_project(node: op.Node) -> op.Node | None:
@@ -52,85 +49,66 @@ def remove_identity_project(node: op.Node) -> op.Node | None:
     return node.input if [index_of(e) for e in node.expressions] == [*range(len(node.fields))] else None
 
 
-def push_filter_below_project(node: op.Node) -> op.Node | None:
-    """`σ_p(μ_f(S)) = μ_f(σ_{p o f}(S))`, where p reads plain columns of f only."""
-    if not (isinstance(node, op.Filter) and isinstance(node.input, op.Project)):
-        return None
-    project = node.input
-    if not all(_is_plain(project.expressions[i]) for i in references(node.predicate)):
-        return None
-    below = substitute(node.predicate, lambda i: project.expressions[i].copy())
-    return replace(project, input=op.Filter(project.input, below))
-
-
-def push_filter_below_union(node: op.Node) -> op.Node | None:
-    """`σ_p(S ∪ R) = σ_p(S) ∪ σ_p(R)` (PIPES rule 10)"""
-    if not (isinstance(node, op.Filter) and isinstance(node.input, op.UnionAll)):
+def push_projection_below_union(node: op.Node) -> op.Node | None:
+    """`μ_f(S ∪ R) = μ_f(S) ∪ μ_f(R)`"""
+    if not (isinstance(node, op.Project) and isinstance(node.input, op.UnionAll)):
         return None
     union = node.input
-    return op.UnionAll(op.Filter(union.left, node.predicate), op.Filter(union.right, node.predicate))
+    return op.UnionAll(replace(node, input=union.left), replace(node, input=union.right))
 
 
-def push_filter_into_join(node: op.Node) -> op.Node | None:
-    """`σ_p(S ⋈_q R) = σ_l(S) ⋈_{q and m} σ_r(R)`: each conjunct to the side whose columns it reads.
+def compute_calls_once(node: op.Node) -> op.Node | None:
+    """`μ_{f(g), h(g)}(S) = μ_{f(x), h(x)}(μ_{*, g AS x}(S))` for a call g of a function that is evaluated anyway.
 
-    A filter above a left outer, semi- or antijoin moves to the left side if it reads that alone.
+    Only what the expressions ask for of every row is computed once: a call behind CASE, AND or COALESCE may never be asked for.
     """
-    if not (isinstance(node, op.Filter) and isinstance(node.input, op.Join)):
+    if not isinstance(node, op.Project):
         return None
-    join = node.input
-    width = len(join.left.schema)
-    left, right, middle = [], [], []
-    for part in conjuncts(node.predicate):
-        read = references(part)
-        if read and max(read) < width:
-            left.append(part)
-        elif read and min(read) >= width:
-            right.append(part)
-        else:
-            middle.append(part)
-    if join.kind == "inner":
-        lowered = conjoin(substitute(p, lambda i: ref(i - width)) for p in right)
-        return op.Join(
-            _filtered(join.left, conjoin(left)),
-            _filtered(join.right, lowered),
-            "inner",
-            conjoin([*conjuncts(join.predicate), *middle]),
-        )
-    if join.kind in ("left", "semi", "anti") and left:
-        pushed = replace(join, left=_filtered(join.left, conjoin(left)))
-        return _filtered(pushed, conjoin([*right, *middle]))
+    schema = node.input.schema
+    often = Counter(call for e in node.expressions for call in _always_called(e))
+    for call in sorted(often, key=lambda c: -sum(1 for _ in c.walk())):
+        type_ = _typed(call, schema)
+        if often[call] < 2 or type_ is None:
+            continue
+        used = sorted(set().union(*map(references, node.expressions)))
+        places = {c: i for i, c in enumerate(used)}
+        fields = (*(schema[c] for c in used), type_)
+        below = op.Project(node.input, (*map(ref, used), call.copy()), fields)
+
+        def over(
+            part: exp.Expression, call: exp.Expression = call, places: dict[int, int] = places
+        ) -> exp.Expression:
+            if part == call:
+                return ref(len(places), part)
+            index = index_of(part)
+            return part if index is None else ref(places[index], part)
+
+        above = tuple(e.copy().transform(over, copy=False) for e in node.expressions)
+        return op.Project(below, above, node.fields)
     return None
 
 
-def push_join_conditions_down(node: op.Node) -> op.Node | None:
-    """`S ⋈_{q and r} R = S ⋈_q σ_r(R)` where r reads R alone; likewise for S where no row of S must survive unmatched."""
-    if not isinstance(node, op.Join) or node.predicate is None or node.kind in ("full", "right"):
+_SIMPLE = (
+    exp.Connector, exp.Case, exp.If, exp.Coalesce, exp.Cast, exp.TryCast, exp.Nullif, exp.Anonymous, exp.AnonymousAggFunc,
+)  # fmt: skip
+_LAZY = (exp.Connector, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.In, exp.Between)
+
+
+def _always_called(expression: exp.Expression) -> Iterator[exp.Expression]:
+    """The calls of functions of columns that every evaluation of an expression makes."""
+    if isinstance(expression, exp.Func) and not isinstance(expression, _SIMPLE) and references(expression):
+        yield expression
+    if not isinstance(expression, _LAZY):
+        for part in expression.iter_expressions():
+            yield from _always_called(part)
+
+
+def _typed(call: exp.Expression, schema: Schema) -> Field | None:
+    """The column that a call makes; None where that is not certain before it runs."""
+    if any(is_nondeterministic(n) for n in call.find_all(exp.Expression)):
         return None
-    width = len(node.left.schema)
-    left, right, middle = [], [], []
-    for part in conjuncts(node.predicate):
-        read = references(part)
-        if read and max(read) < width and node.kind in ("inner", "semi"):
-            left.append(part)
-        elif read and min(read) >= width:
-            right.append(part)
-        else:
-            middle.append(part)
-    if not left and not right:
+    try:
+        found = infer(call, schema, {})
+    except Diagnostic:
         return None
-    lowered = conjoin(substitute(p, lambda i: ref(i - width)) for p in right)
-    return op.Join(
-        _filtered(node.left, conjoin(left)), _filtered(node.right, lowered), node.kind, conjoin(middle)
-    )
-
-
-def _filtered(plan: op.Node, predicate: exp.Expression | None) -> op.Node:
-    return plan if predicate is None else op.Filter(plan, predicate)
-
-
-def drop_distinct_below_distinct(node: op.Node) -> op.Node | None:
-    """`δ(δ(S)) = δ(S)`; grouping leaves nothing for δ to do either."""
-    if isinstance(node, op.Distinct) and isinstance(node.input, (op.Distinct, op.Aggregate)):
-        return node.input
-    return None
+    return Field("shared", found.type, found.nullable)
