@@ -309,7 +309,7 @@ def test_one_exchange_serves_operators_that_agree_on_the_key(engine: Engine) -> 
     assert engine.explain("q", agreeing).count("wave ") == 1
     assert engine.explain("q", plans()["other key"]).count("wave ") == 2
     assert "sent to every partition" in engine.explain("q", plans()["most"])
-    theta = Join(recent(S.scan), recent(R.scan), "inner", sql("c1 < c5"))
+    theta = Join(recent(S.scan), recent(R.scan), "full", sql("c1 < c5"))
     assert "all in one partition (there is no key" in engine.explain("q", theta)
 
 

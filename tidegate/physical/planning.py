@@ -41,14 +41,16 @@ from tidegate.algebra.operators import (
     Window,
 )
 from tidegate.algebra.points import points_of
+from tidegate.algebra.properties import properties
 from tidegate.algebra.windows import is_temporal
 from tidegate.errors import Diagnostic, internal, unsupported
 from tidegate.kernels.join import split_predicate
+from tidegate.optimizer.cost import estimates
 from tidegate.physical.assembly import assemble, composed
 from tidegate.physical.plan import Birth, Plan, Shared, SourceRows
 from tidegate.physical.regions import Columns, Leaf, MappedBySpark, Placed, Regions
 from tidegate.physical.spark_columns import calls_user, computed_by_spark
-from tidegate.scalars.expressions import index_of, ref, span_of
+from tidegate.scalars.expressions import index_of, ref, references, span_of
 from tidegate.scalars.meaning import is_supported
 from tidegate.types import Schema
 
@@ -57,6 +59,9 @@ Survivors = Callable[[int, int], frozenset[int]]
 
 _PLAIN, _LARGEST = 2, 5_000
 """Parts of a column's expression that is no more than a column, and parts of all expressions over a source."""
+
+_COPIED = {"inner": (1, 0), "left": (1,), "semi": (1,), "anti": (1,), "right": (0,), "full": ()}
+"""By the kind of a join, the sides whose rows may be in every partition."""
 
 KeyPairs = Sequence[tuple[exp.Expression, exp.Expression]]
 """Expressions over the left and over the right input whose equal values must meet."""
@@ -233,21 +238,11 @@ class _Planner:
         return self._meet(node, inputs, keys, survive) if keys else self._pair(node, inputs, survive)
 
     def _pair(self, node: Join, inputs: tuple[Placed, ...], survive: Survivors) -> Placed:
-        """No equality to exchange by: send a small right side everywhere, or everything to one place."""
+        """No equality to exchange by: one side is spread and the other sent everywhere, or all goes to one place."""
+        copied = self._copied(node, inputs)
+        if copied is not None:
+            return self._beside_copies(node, inputs, copied, survive)
         left, right = inputs
-        home = self.regions.home(left)
-        alone = home is not None and self.regions.is_single(home)
-        if self._is_small(right) and node.kind not in ("right", "full") and not alone:
-            if home is None or self._waits(right, home):
-                left = self._exchanged(left, _hashable(node.left.schema), node)
-                home = self.regions.home(left)
-                assert home is not None
-            right = self._bind(right, {}, home, broadcast=True)
-            kept = {
-                k: frozenset[int]().union(*(survive(0, c) for c in cs))
-                for k, cs in self.regions.columns(left).items()
-            }
-            return Placed(node, (left, right), home, kept)
         for side, other in ((left, right), (right, left)):
             here = self.regions.home(side)
             if here is None or not self.regions.is_single(here):
@@ -256,6 +251,37 @@ class _Planner:
                 sides = (s if self.regions.home(s) == here else self._bind(s, {}, here) for s in inputs)
                 return Placed(node, tuple(sides), here)
         return self._in_one_place(node, inputs)
+
+    def _copied(self, node: Join, inputs: tuple[Placed, ...]) -> int | None:
+        """The side whose rows go everywhere: the one that is small, or is expected to have fewer rows.
+
+        Rows that are in the answer although they have no partner must know of all partners: their side is not copied. What is in
+        one partition stays there.
+        """
+        sides = [s for s in _COPIED[node.kind] if not self._is_small(inputs[1 - s])]
+        small = [s for s in sides if self._is_small(inputs[s])]
+        if small or not sides:
+            return small[0] if small else None
+        # Of the plan alone, not of what is known of the sources now: it must be the same after a restart.
+        expected = estimates(node, {})
+        standing = [expected[i].standing for i in node.inputs]
+        return min(sides, key=lambda s: standing[s])
+
+    def _beside_copies(
+        self, node: Join, inputs: tuple[Placed, ...], copied: int, survive: Survivors
+    ) -> Placed:
+        staying, everywhere = inputs[1 - copied], inputs[copied]
+        home = self.regions.home(staying)
+        if home is None or self._waits(everywhere, home):
+            staying = self._exchanged(staying, _spread_by(node, 1 - copied), node)
+            home = self.regions.home(staying)
+            assert home is not None
+        everywhere = self._bind(everywhere, {}, home, broadcast=True)
+        kept = {
+            k: frozenset[int]().union(*(survive(1 - copied, c) for c in cs))
+            for k, cs in self.regions.columns(staying).items()
+        }
+        return Placed(node, (staying, everywhere) if copied else (everywhere, staying), home, kept)
 
     def _in_one_place(self, node: Node, inputs: tuple[Placed, ...]) -> Placed:
         region = self.regions.new(single=True, founder=node)
@@ -478,6 +504,18 @@ def _required(node: Node) -> tuple[int, ...]:
     if isinstance(node, Distinct | Istream | Dstream | Since):
         return _hashable(node.inputs[0].schema)
     raise internal(f"no region for {type(node).__name__}")
+
+
+def _spread_by(node: Join, side: int) -> tuple[int, ...]:
+    """The columns by which the rows of a join's side go apart: few that are read anyway, if they are known to differ."""
+    below, width = node.inputs[side], len(node.left.schema)
+    read = {c - width * side for c in references(node.predicate)} if node.predicate is not None else set()
+    apart = {i for i, f in enumerate(below.schema) if f.hidden}
+    keys = properties(below).keys
+    if keys:
+        apart |= min(keys, key=lambda k: (len(k - read), sorted(k)))
+    chosen = (apart | read) if apart else range(len(below.schema))
+    return tuple(c for c in _hashable(below.schema) if c in chosen)
 
 
 def _hashable(schema: Schema) -> tuple[int, ...]:
