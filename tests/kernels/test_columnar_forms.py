@@ -489,6 +489,17 @@ def test_products_of_decimals_have_all_their_digits(
     agree(bound("a * b", schema), schema, [[row] for row in rows] + [rows])
 
 
+@given(factors(), factors())
+@settings(max_examples=300)
+def test_decimals_that_fit_another_type_are_cast_as_columns(
+    given: tuple[Type, list[Value]], wanted: tuple[Type, list[Value]]
+) -> None:
+    schema = (Field("a", given[0]),)
+    rows: list[Row] = [(v,) for v in given[1]]
+    for call in ("CAST", "TRY_CAST"):
+        agree(bound(f"{call}(a AS {wanted[0]})", schema), schema, [[row] for row in rows] + [rows])
+
+
 @pytest.mark.parametrize(
     ("left", "right"), [((15, 2), (16, 2)), ((32, 4), (16, 2)), ((19, 9), (18, 9)), ((38, 3), (38, 3))]
 )

@@ -395,7 +395,10 @@ def _column_to_number(a: pl.Expr, source: Type, target: Type) -> tuple[pl.Expr, 
     if target.name == "DECIMAL":
         digits = (*source.params, 0)[:2] if source.name == "DECIMAL" else (_DIGITS.get(source.name, 39), 0)
         grows = target.params[1] >= digits[1] and target.params[0] - target.params[1] >= digits[0] - digits[1]
-        return (a.cast(dtype(target)), None) if grows else None
+        if grows or source.name != "DECIMAL" or target.params[1] < digits[1]:
+            return (a.cast(dtype(target)), None) if grows else None
+        fitting = a.cast(dtype(target), strict=False)
+        return fitting, fitting.is_null() & a.is_not_null()
     if source.name == "DECIMAL":
         whole = a.cast(pl.Int64, strict=False)
         return whole, whole.is_null() & a.is_not_null()
