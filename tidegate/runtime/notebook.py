@@ -22,13 +22,15 @@ def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]], caption
     """Rows as an HTML table; nothing in them is taken for HTML.
 
     >>> html_table(["a"], [["<b>"], [None]], "q")
-    '<table><caption>q</caption><tr><th>a</th></tr><tr><td>&lt;b&gt;</td></tr><tr><td>NULL</td></tr></table>'
+    '<table><caption style="text-align: left; white-space: nowrap">q</caption><tr><th>a</th></tr><tr><td>&lt;b&gt;</td></tr><tr><td>NULL</td></tr></table>'
     >>> html_table([], [], "q", 3).endswith("<p>3 more rows</p>")
     True
     """
     lines = [_line("th", columns), *(_line("td", row) for row in rows)]
     rest = f"<p>{more:,} more row{'s' if more > 1 else ''}</p>" if more else ""
-    return f"<table><caption>{escape(caption)}</caption>{''.join(lines)}</table>{rest}"
+    # A browser would break a caption to the width of its table.
+    style = "text-align: left; white-space: nowrap"
+    return f'<table><caption style="{style}">{escape(caption)}</caption>{"".join(lines)}</table>{rest}'
 
 
 def html_of(frame: DataFrame, caption: str, limit: int = ROWS) -> str:

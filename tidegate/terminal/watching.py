@@ -121,7 +121,8 @@ def show_state(state: str) -> None:
         when = f" ({ago(time.time() - known['noted'])})" if known["noted"] else ""
         said = f"{graph}: {known['state']}{when}, epoch {known['epoch']:,}, watermark {known['watermark']}"
         said += "" if known["delay"] is None else f", delay {known['delay']:.2f} s"
-        table = Table(title=Text(said), title_justify="left")
+        _line(said)
+        table = Table()
         for column in ("source", "rows", "rows/s", "newest", "promised", "quarantine"):
             table.add_column(column)
         for name, source in known["sources"].items():
