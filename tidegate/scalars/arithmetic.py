@@ -261,7 +261,7 @@ def _by_zero(a: pl.Expr, b: pl.Expr) -> pl.Expr:
 
 
 def _on_integers(apply: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Form:
-    """Division and remainder of integers, computed in a type that is wide enough for all."""
+    """Division of integers, computed in a type that is wide enough for all."""
 
     def make(node: Resolved, args: Sequence[Column]) -> Column | None:
         if not args[0].type.is_integral:
@@ -271,6 +271,14 @@ def _on_integers(apply: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Form:
         return checked_column(apply(a, b), node.type, either_error(errors_of(args), zero))
 
     return make
+
+
+def _remainder_form(node: Resolved, args: Sequence[Column]) -> Column | None:
+    """A remainder is smaller than what it is made of: no wider type is needed, and nothing can be out of range."""
+    if not args[0].type.is_integral:
+        return None
+    a, b = (c.value.cast(dtype(node.type)) for c in args)
+    return Column(_remainder(a, b), node.type, either_error(errors_of(args), _by_zero(a, b).fill_null(False)))
 
 
 def _pmod_form(node: Resolved, args: Sequence[Column]) -> Column | None:
@@ -315,7 +323,7 @@ ENTRIES = (
     _binary("*", exp.Mul, _arithmetic_form(operator.mul),
         by_row="of decimals whose exact product has more digits than the result"),
     _binary("/", exp.Div, form(quotient, "DOUBLE", fails=_by_zero), by_row="of decimals, Polars keeps the scale"),
-    _binary("%", exp.Mod, _on_integers(_remainder), names="MOD",
+    _binary("%", exp.Mod, _remainder_form, names="MOD",
         by_row="of numbers with fractions, Polars computes the remainder of a rounded quotient"),
     _binary("DIV", exp.IntDiv, _on_integers(lambda a, b: (a - _remainder(a, b)) // b)),
     _binary("PMOD", "PMOD", _pmod_form, names="PMOD"),
