@@ -147,6 +147,18 @@ class Query:
             )
         return replace(result, key=self.key)
 
+    def discard(self, progress: Progress | None = None) -> int:
+        """Compute the answer over recorded data with all its changes, and throw it away; how many rows it had.
+
+        What an answer costs without its keeping.
+        Example: `tg.query("SELECT room FROM Temp WINDOW(RANGE 5)").discard()`
+        """
+        with self._located():
+            self.foresee(live=False)
+            return self.session.engine.discard(
+                self.name, self.plan, self.definitions, self.functions, self.data, progress
+            )
+
     def preview(self, rows: int) -> DataFrame:
         """The first rows of the answer over recorded data, with their validity, from no more of the sources than they need.
 

@@ -83,6 +83,8 @@ def test_a_comparison_on_real_files(tmp_path: Path) -> None:
 def test_an_unknown_engine_is_named(tmp_path: Path) -> None:
     with pytest.raises(Diagnostic, match="there is no engine 'flnk'"):
         compare(["q2"], ["flnk"], tmp_path, tmp_path, 1, 1)
+    with pytest.raises(Diagnostic, match="there is no output 'kep'"):
+        compare(["q2"], ["duckdb"], tmp_path, tmp_path, 1, 1, outputs=["kep"])
 
 
 def runs(engine: str, *cpu: float) -> Entry:
@@ -96,6 +98,7 @@ def test_the_page_keeps_what_stands_around(tmp_path: Path) -> None:
     page.write_text("# Performance\n\n## Other\n\nkept\n")
     entries = [
         runs("tidegate", 1.0, 2.0, 1.0),
+        runs("tidegate, discarding", 0.5, 1.0, 0.5),
         runs("flink", 3.0, 4.0, 5.0),
         Entry("spark", "q1", 1000, (Run("spark", "q1", refused="no"),)),
     ]
@@ -105,9 +108,12 @@ def test_the_page_keeps_what_stands_around(tmp_path: Path) -> None:
     assert text.startswith("# Performance\n\n## Other\n\nkept\n\n## NEXMark\n")
     assert text.count("| q1 | flink |") == 1
     # ratios are taken turn by turn: 3/1, 4/2, 5/1
-    assert "3.0 (2.0 to 5.0)" in text
-    assert "| q1 | spark | | | | | no |" in text
-    assert report.settings(entries) == "- tidegate: heap = 1g\n- flink: heap = 1g"
+    assert "| 3.0 (2.0 to 5.0) | 6.0 (4.0 to 10.0) |" in text
+    assert "| q1 | spark | | | | | | no | |" in text
+    assert (
+        report.settings(entries)
+        == "- tidegate: heap = 1g\n- tidegate, discarding: heap = 1g\n- flink: heap = 1g"
+    )
 
 
 def test_the_chart_has_a_bar_for_each_engine_that_ran() -> None:
@@ -142,7 +148,7 @@ def test_measurements_of_several_calls_make_one_page(tmp_path: Path) -> None:
     report.write(page, {0: "conditions"}, entries)
     text = page.read_text()
     assert "conditions" in text
-    assert "| q1 | flink | 1,000 | 0 | 0 | 1.0 GB | 2.0 |" in text
+    assert "| q1 | flink | 1 | 1,000 | 0 | 0 | 1.0 GB | 2.0 | |" in text
     assert (tmp_path / "nexmark-0.svg").exists()
 
 

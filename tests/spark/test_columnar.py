@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -11,9 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from tidegate.runtime import recorded
+from tidegate.runtime import jobs, recorded
+from tidegate.runtime.plain_tasks import Task, run_tasks
 from tidegate.session import Session, connect
 from tidegate.storage import Storage
 from tidegate.worker.columnar import Columnar, columnar
@@ -125,6 +127,37 @@ def test_columns_give_the_answer_of_sparks_reader(
     assert found
     as_columns(False)
     assert found == answer(session_on(spark, folder), QUERIES[name])
+
+
+@pytest.mark.parametrize("name", ["rows as they are", "two exchanges", "joined with its own maximum"])
+def test_a_discarded_answer_is_made_whole_and_leaves_no_file(
+    spark: SparkSession, folder: Path, tmp_path: Path, name: str
+) -> None:
+    kept = session_on(spark, folder).query(QUERIES[name]).run().parts()
+    session = connect(spark=spark, state=str(tmp_path))
+    session.sql(f"CREATE STREAM Sales ({DECLARED}) SOURCE parquet('{folder}') ORDERED BY t")
+    rows = session.query(QUERIES[name]).discard()
+    assert rows == sum(part.counts.rows for part in kept) > 0
+    assert not [f for f in tmp_path.rglob("*") if f.suffix in (".parquet", ".sections", ".arrow")]
+
+
+@pytest.mark.parametrize("name", ["grouped by a text", "joined with its own maximum", "set difference"])
+def test_lists_of_tasks_give_the_answer_of_frames(
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    lists: list[int] = []
+
+    def counted(context: SparkContext, task: Task, given: Sequence[Sequence[pa.RecordBatch]]) -> object:
+        lists.append(len(given))
+        return run_tasks(context, task, given)
+
+    monkeypatch.setattr(jobs, "run_tasks", counted)
+    found = answer(session_on(spark, folder), QUERIES[name])
+    assert lists
+    lists.clear()
+    monkeypatch.setattr(jobs, "context_of", lambda _: None)
+    assert found == answer(session_on(spark, folder), QUERIES[name])
+    assert not lists
 
 
 @pytest.mark.parametrize("name", ["grouped by a text", "last rows", "joined with itself"])

@@ -6,16 +6,24 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tidegate.connectors.files import FileSource, existing, local_files
 from tidegate.connectors.raw import RawStream, Shape
 from tidegate.connectors.registry import SOURCES
 from tidegate.language.catalog import StreamDefinition
 
-__all__ = ["RawStream", "Shape", "read_live", "read_recorded", "size_in_bytes"]
+__all__ = ["RawStream", "Shape", "check_recorded", "read_live", "read_recorded", "size_in_bytes"]
 
 
 def read_recorded(spark: SparkSession, definition: StreamDefinition, data: Any = None) -> RawStream:
     """All rows of a source; `data` are those that the session holds for the stream."""
     return SOURCES.named(definition.source).recorded(spark, definition, data)
+
+
+def check_recorded(definition: StreamDefinition) -> None:
+    """Refuse files without the declared columns, as reading them does."""
+    source = SOURCES.named(definition.source)
+    if isinstance(source, FileSource):
+        source.check(definition, local_files(existing(definition)))
 
 
 def read_live(spark: SparkSession, definition: StreamDefinition, inbox: str | None = None) -> RawStream:

@@ -31,7 +31,7 @@ from tidegate.types import VOID, Schema, Type
 BYTES_PER_BLOCK = 32 << 20
 """A block is one row of a shuffle, which should stay far below the size that a row may have."""
 
-BYTES_PER_FILE = 1 << 20
+BYTES_PER_FILE = 1 << 17
 """A smaller block is not worth a file."""
 
 NAME = b"file:"

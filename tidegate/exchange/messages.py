@@ -78,6 +78,8 @@ class WaveReport:
     newest: Mapping[str, int]
     seconds: Mapping[str, float]
     tally: Tally = field(default_factory=Tally)
+    discarded: int = 0
+    """Rows of answers that were handed to nobody."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,10 @@ from tidegate.nexmark.measurements import Measured
 from tidegate.nexmark.measuring import Run, measure
 
 ENGINES = ("tidegate", "spark", "flink", "duckdb")
+DISCARDING = "tidegate, discarding"
+"""Tidegate in the table where it throws its answers away, as Flink and Structured Streaming do."""
+OUTPUTS = ("keep", "discard")
+"""What Tidegate does with its answers."""
 PEERS = Path("build") / "peers"
 """Where `make bench-peers` puts what Tidegate itself does not need."""
 SMALL = 100_000
@@ -107,8 +111,9 @@ def compare(
     cores: int,
     told: Callable[[Entry], None] = lambda _: None,
     limit: float = 1200,
+    outputs: Sequence[str] = OUTPUTS[:1],
 ) -> list[Entry]:
-    """Interleaved: each turn runs all engines once, so that what the machine does besides hits all alike.
+    """Interleaved: each turn runs all engines once, Tidegate once per output, so that what the machine does besides hits all alike.
 
     `told` gets a query's runs on an engine so far, after each of them.
     """
@@ -119,6 +124,17 @@ def compare(
                 f"there is no engine '{engine}'",
                 help=did_you_mean(engine, list(ENGINES), "engines"),
             )
+    own = {"keep": "tidegate", "discard": DISCARDING}
+    for output in outputs:
+        if output not in own:
+            raise Diagnostic(
+                "UNKNOWN_OUTPUT",
+                f"there is no output '{output}'",
+                help=did_you_mean(output, list(OUTPUTS), "outputs"),
+            )
+    engines = [
+        e for engine in engines for e in ([own[o] for o in outputs] if engine == "tidegate" else [engine])
+    ]
     found: dict[tuple[str, str], Entry] = {}
     events = settings_of(data)["events"]
     for name in names:
@@ -146,7 +162,11 @@ def _command(engine: str, name: str, small: Path, data: Path, cores: int) -> lis
                 help="make bench-peers, or leave flink out of --engines",
             )
         python = str(own.absolute())
-    return [python, "-m", f"tidegate.nexmark.engines.of_{engine}", name, str(cores), str(small), str(data)]
+    program = f"tidegate.nexmark.engines.of_{engine.split(',', maxsplit=1)[0]}"
+    told = [name, str(cores), str(small), str(data)]
+    if program.endswith("tidegate"):
+        told.append("discard" if engine == DISCARDING else "keep")
+    return [python, "-m", program, *told]
 
 
 def _environment(engine: str) -> dict[str, str]:

@@ -96,6 +96,12 @@ def bench_nexmark(
     runs: Annotated[int, typer.Option(help="How often each engine runs each query.")] = 1,
     rate: Annotated[int, typer.Option(help="Events per second of event time.")] = 100_000,
     limit: Annotated[int, typer.Option(help="Seconds after which a run is given up.")] = 1200,
+    output: Annotated[
+        str,
+        typer.Option(
+            help="What Tidegate does with its answers: keep, discard, or both in turn with a comma."
+        ),
+    ] = "keep",
     cores: Cores = 0,
     data: Data = BENCH,
     page: Page = None,
@@ -128,7 +134,7 @@ def bench_nexmark(
             every = report.ordered(Entry.of(m) for m in kept)
             report.write(page, {c["events"]: c["said"] for c in conditions}, every)
 
-    entries = compare(names, engines.split(","), small, stream, runs, used, told, limit)
+    entries = compare(names, engines.split(","), small, stream, runs, used, told, limit, output.split(","))
     _say(report.table(entries))
     _say(report.settings(entries))
 

@@ -101,8 +101,7 @@ class Engine:
         plan = planned(plans, functions or {})
         graph = physical(plan, functions or {})
         used = _used(plans, definitions)
-        label = next(iter(plans)) if len(plans) == 1 else "all"
-        run = self.storage.below(f"runs/{name_in_path(label)}-{uuid.uuid4().hex[:8]}")
+        run = self._place(next(iter(plans)) if len(plans) == 1 else "all")
         ledger = Ledger(run)
         asked = partitions or self.partitions
         plain = self.small_here and asked is None and boundaries is None and heads is None
@@ -123,6 +122,26 @@ class Engine:
             )
             for name, root in plans.items()
         }
+
+    def discard(
+        self,
+        name: str,
+        plan: Node,
+        definitions: Mapping[str, StreamDefinition],
+        functions: Mapping[str, Any] | None = None,
+        data: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> int:
+        """Make the answer as `run` does, every change of it, and throw it away in the tasks that made it; how many rows it had."""
+        plan = self.prepared(plan, functions or {})
+        graph = physical(planned({name: plan}, functions or {}), functions or {})
+        used = _used({name: plan}, definitions)
+        recording = Recording(self.spark, graph, used, data or {}, self.partitions, keep_answers=False)
+        return recording.run(Ledger(self._place(name)), None, progress)
+
+    def _place(self, label: str) -> Storage:
+        """Where a run over recorded sources keeps its files."""
+        return self.storage.below(f"runs/{name_in_path(label)}-{uuid.uuid4().hex[:8]}")
 
     def start(
         self,

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
@@ -43,6 +44,7 @@ from tidegate.physical.identity import identity_of
 from tidegate.physical.joining import Company, plan_joining
 from tidegate.physical.plan import Birth, Plan, SourceRows, united
 from tidegate.runtime.faults import reach
+from tidegate.runtime.plain_tasks import context_of, run_tasks
 from tidegate.spark.context import on_one_machine
 from tidegate.storage import BLOCKS, Storage
 from tidegate.time import MAX
@@ -74,7 +76,12 @@ class Physical:
         """Whether the driver's process will do: between waves nothing is asked of Spark, and the user's code, which may end
         its process, is not called."""
         called = any(getattr(o.kernel, "functions", None) for o in self.plan.operators.values())
-        return not called and all(lane.block for lane in self.lanes if lane.born > 0)
+        return not called and self.hands_over_blocks
+
+    @cached_property
+    def hands_over_blocks(self) -> bool:
+        """Whether all rows that a wave emits for others travel as columns."""
+        return all(lane.block for lane in self.lanes if lane.born > 0)
 
     @property
     def layout(self) -> str:
@@ -147,6 +154,7 @@ class Job:
     hold: bool = True
     renew: bool = False
     beginning: Beginning = field(default_factory=Beginning)
+    keep_answers: bool = True
 
     def enter(self, frame: DataFrame, feeds: Sequence[Feed], late: int | None = None) -> DataFrame:
         return enter(frame, feeds, self.physical.boundaries[0], self.partitions, late, self.number)
@@ -167,8 +175,11 @@ class Job:
         if not self.physical.lanes:
             return []
         first = self.physical.boundaries[0]
-        if reading is not None and reading.splits:
-            if not frames and not self.logs and self.physical.waves == 1 and self._stays(first, upto):
+        if reading is not None and reading.splits and not frames:
+            context = context_of(self.spark) if self._files() is not None else None
+            if context is not None and self.physical.hands_over_blocks:
+                return self._cleaned(lambda: self._as_tasks(context, reading, upto))
+            if self._in_place(upto):
                 task = WaveTask(self._epoch(1, upto), reading)
                 return self._collected(self._splits(reading).mapInArrow(task, MESSAGES))
         frames = [*frames, *self._read(reading, first, upto)]
@@ -189,6 +200,26 @@ class Job:
             schema = self.physical.boundaries[boundary.wave].ddl if later else MESSAGES
             frame = frame.mapInArrow(WaveTask(self._epoch(boundary.wave, upto)), schema)
         return self._collected(frame)
+
+    def _as_tasks(self, context: SparkContext, reading: Reading, upto: int) -> list[Message]:
+        """Run the epoch on what is read as columns, as one list of tasks after the other."""
+
+        def numbered(read: Reading) -> list[list[pa.RecordBatch]]:
+            return [[pa.record_batch({"split": [number]})] for number in range(len(read.splits))]
+
+        with told():
+            if self._in_place(upto):
+                found = run_tasks(context, WaveTask(self._epoch(1, upto), reading), numbered(reading))
+                return delivered(_texts(found))
+            found = []
+            for boundary in self.physical.boundaries:
+                epoch = self._epoch(boundary.wave, upto)
+                mine = reading.feeding({lane.number for lane in boundary.arriving()})
+                if mine.splits:
+                    found += run_tasks(context, ReadTask(epoch, mine), numbered(mine))
+                rows = pa.Table.from_batches(found) if found else None
+                found = run_tasks(context, WaveTask(epoch), _by_partition(rows, self.partitions))
+            return delivered(_texts(found))
 
     def gathered(self, frames: Sequence[DataFrame]) -> pa.Table | None:
         """The rows of the frames, read into this process; `TooManyRowsError` where Spark sends no more than it has been told to."""
@@ -228,14 +259,22 @@ class Job:
         return self.spark.range(0, len(reading.splits), 1, len(reading.splits))
 
     def _collected(self, frame: DataFrame) -> list[Message]:
+        return self._cleaned(lambda: collected(frame))
+
+    def _cleaned(self, run: Callable[[], list[Message]]) -> list[Message]:
+        """The messages of a run, after which no block is left."""
         reach("before state")
         try:
-            messages = collected(frame)
+            messages = run()
         finally:
             if self.storage.local is not None:
                 self.storage.delete_folder(BLOCKS)
         reach("after state")
         return messages
+
+    def _in_place(self, upto: int) -> bool:
+        """Whether the tasks that read can do all that is to be done."""
+        return not self.logs and self.physical.waves == 1 and self._stays(self.physical.boundaries[0], upto)
 
     def _stays(self, boundary: Boundary, upto: int) -> bool:
         """Whether rows can be worked on where they are read: no stage cares, and nothing is kept."""
@@ -256,6 +295,7 @@ class Job:
             self._files(),
             self.renew,
             self.beginning,
+            self.keep_answers,
         )
 
     def _files(self) -> Storage | None:
@@ -280,6 +320,10 @@ def run_waves(
         rows = pa.Table.from_batches(found) if found else None
     reach("after state")
     return delivered([] if rows is None else rows.column("meta").to_pylist())
+
+
+def _texts(said: Sequence[pa.RecordBatch]) -> list[str]:
+    return [text for batch in said for text in batch.column("meta").to_pylist()]
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:

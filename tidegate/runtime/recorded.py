@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
-from tidegate.connectors.sources import RawStream, read_recorded, size_in_bytes
-from tidegate.exchange.messages import Message, Quarantined
+from tidegate.connectors.sources import RawStream, check_recorded, read_recorded, size_in_bytes
+from tidegate.exchange.messages import Message, Quarantined, WaveReport
 from tidegate.language.catalog import StreamDefinition
 from tidegate.runtime.jobs import Job, Physical, Progress
 from tidegate.runtime.ledger import Ledger, SourceProgress, after
@@ -43,15 +43,18 @@ class Recording:
     """So many partitions, whatever the rows are."""
     heads: Heads | None = None
     """The first rows of the sources, where no others are to be read."""
+    keep_answers: bool = True
 
-    def run(self, ledger: Ledger, boundaries: Sequence[int] | None, progress: Progress | None) -> None:
-        """Play all rows through the epochs that end at the boundaries (the last one is the end of time).
+    def run(self, ledger: Ledger, boundaries: Sequence[int] | None, progress: Progress | None) -> int:
+        """Play all rows through the epochs that end at the boundaries (the last one is the end of time); how many rows of answers
+        were thrown away.
 
-        The answer does not depend on them. A ledger that holds earlier epochs is continued.
+        The answer does not depend on the boundaries. A ledger that holds earlier epochs is continued.
         """
+        discarded = 0
         streams, readable = self._streams()
         if self.heads is None:
-            ends = [*(self._boundaries(streams) if boundaries is None else boundaries), MAX]
+            ends = [*(self._boundaries() if boundaries is None else boundaries), MAX]
         else:
             ends = [self.heads.upto]
         ends = [e for e in sorted(set(ends)) if e > ledger.latest.upto]
@@ -62,21 +65,27 @@ class Recording:
             for done, upto in enumerate(ends):
                 if progress is not None:
                     progress(done / len(ends))
-                self._epoch(ledger, streams, readable, upto, partitions)
+                discarded += self._epoch(ledger, streams, readable, upto, partitions)
         except BaseException:
             mark_stopped(ledger.storage)
             raise
         report(ledger.latest.sources, ledger.storage)
         if progress is not None:
             progress(1.0)
+        return discarded
 
     def _streams(self) -> tuple[Mapping[str, RawStream], list[Columnar]]:
-        """The sources as Spark reads them, and those that can be read as columns."""
+        """The sources that Spark reads, and those that are read as columns: of these Spark need not even know."""
         if self.heads is not None:
             return self.heads.streams, []
-        streams = {n: read_recorded(self.spark, d, self.data.get(n)) for n, d in self.definitions.items()}
-        columns = (columnar(d, self.physical.lanes_from(n)) for n, d in self.definitions.items())
-        return streams, [c for c in columns if c is not None]
+        found = {n: columnar(d, self.physical.lanes_from(n)) for n, d in self.definitions.items()}
+        for columns in filter(None, found.values()):
+            check_recorded(columns.definition)
+        streams = {n: self._stream(n) for n, columns in found.items() if columns is None}
+        return streams, [c for c in found.values() if c is not None]
+
+    def _stream(self, name: str) -> RawStream:
+        return read_recorded(self.spark, self.definitions[name], self.data.get(name))
 
     def _epoch(
         self,
@@ -85,9 +94,8 @@ class Recording:
         columns: Sequence[Columnar],
         upto: int,
         partitions: int,
-    ) -> None:
+    ) -> int:
         before = ledger.latest
-        read = {c.definition.name for c in columns}
         job = Job(
             self.spark,
             self.physical,
@@ -97,12 +105,13 @@ class Recording:
             before.upto,
             before.logs,
             hold=False,
+            keep_answers=self.keep_answers,
         )
         frames = []
         first = before.epoch == 0
         for name, stream in sorted(streams.items()):
             lanes = self.physical.lanes_from(name)
-            if not lanes or name in read or (stream.definition.table and not first):
+            if not lanes or (stream.definition.table and not first):
                 continue
             rows = _between(stream, before.upto, upto, first)
             frames.append(job.enter(rows, [job.feed(name, lanes)]))
@@ -115,6 +124,7 @@ class Recording:
         if upto == MAX:
             self._check_used(streams, manifest.sources, messages)
         ledger.commit(manifest)
+        return sum(m.discarded for m in messages if isinstance(m, WaveReport))
 
     def _check_used(
         self,
@@ -136,16 +146,17 @@ class Recording:
         rounds = -(-sum(c.rows for c in columns) // (tasks * ROWS_PER_PARTITION))
         return tasks * max(1, min(rounds, MOST_PARTITIONS // tasks))
 
-    def _boundaries(self, streams: Mapping[str, RawStream]) -> list[int]:
+    def _boundaries(self) -> list[int]:
         sizes = {n: size_in_bytes(d, self.data.get(n)) for n, d in self.definitions.items() if not d.table}
         count = sum(sizes.values()) // BYTES_PER_EPOCH + 1
         if count < 2:
             return []
         largest = max(sizes, key=lambda n: sizes[n])
         parts = [i / count for i in range(1, count)]
-        found = streams[largest].frame.agg(F.percentile_approx("ts", parts, 1000)).first()
+        stream = self._stream(largest)
+        found = stream.frame.agg(F.percentile_approx("ts", parts, 1000)).first()
         ends = found[0] if found is not None and found[0] else []
-        width = streams[largest].definition.width
+        width = stream.definition.width
         return sorted({e // width * width for e in ends})
 
 

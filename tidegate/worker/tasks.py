@@ -6,12 +6,14 @@ counts until the driver's manifest names it. Every file name is new, so an attem
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import polars as pl
@@ -20,7 +22,17 @@ from pyspark import TaskContext, cloudpickle
 
 from tidegate.errors import Diagnostic
 from tidegate.exchange.lanes import Boundary, Lane
-from tidegate.exchange.messages import Failed, Log, Measured, Message, Refused, Tally, WaveReport, raised
+from tidegate.exchange.messages import (
+    Failed,
+    Log,
+    Measured,
+    Message,
+    Refused,
+    ResultFile,
+    Tally,
+    WaveReport,
+    raised,
+)
 from tidegate.exchange.tagged_rows import (
     Sender,
     by_lane,
@@ -42,7 +54,7 @@ from tidegate.worker import segments
 from tidegate.worker.cache import FairCache
 from tidegate.worker.columnar import Reading, read_split
 from tidegate.worker.quarantine import quarantined
-from tidegate.worker.result_files import write_results
+from tidegate.worker.result_files import discard, write_results
 from tidegate.worker.segments import WAITING, States
 from tidegate.worker.stopping import ending_with
 
@@ -109,6 +121,8 @@ class Epoch:
     renew: bool = False
     """Operators have changed their wave, or are gone: logs begin anew, with what all old ones hold of those that run."""
     beginning: Beginning = field(default_factory=Beginning)
+    keep_answers: bool = True
+    """False where answers are thrown away as soon as they are made."""
 
     def sender(self, partition: int) -> Sender:
         return Sender(partition, self.partitions, self.files)
@@ -171,12 +185,15 @@ class WaveTask:
         self.reading = reading
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        partition = _partition()
+        return self.run(_partition(), batches)
+
+    def run(self, partition: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with failures_raised(), nullcontext() if self.epoch.hold else ending_with(self.epoch.storage):
             if self.reading is None:
                 yield from run_wave(self.epoch, partition, batches)
             else:
                 yield from self._on_splits(self.reading, partition, batches)
+        settle("wave")
 
     def _on_splits(
         self, reading: Reading, partition: int, batches: Iterable[pa.RecordBatch]
@@ -200,18 +217,30 @@ class ReadTask:
         self.reading = reading
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with failures_raised():
-            yield from self._read(batches)
+        return self.run(_partition(), batches)
 
-    def _read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(self, partition: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with failures_raised():
+            yield from self._read(partition, batches)
+        settle("reading")
+
+    def _read(self, partition: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan = unpack(self.epoch.plan)
         boundary = plan.boundaries[self.epoch.wave - 1]
-        partition = _partition()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 found = read_split(self.reading, number, plan.lanes, self.epoch.partitions)
                 for lane, rows, places in found:
                     yield from sent(rows, places, lane, boundary, self.epoch.sender(partition))
+
+
+@cache
+def settle(task: str) -> None:
+    """What a worker has loaded by the end of its first task of a kind stays: Python need not look whether it is garbage.
+
+    Spark has it look after every task, and modules, types and compiled code are so many objects that this takes longer than many a task.
+    """
+    gc.freeze()
 
 
 @contextmanager
@@ -317,13 +346,18 @@ def _work(epoch: Epoch, plan: WorkerPlan, partition: int, chunks: dict[str, Fram
         for id_, chunk in rows.items()
         if id_ in plan.answers
     }
-    results = write_results(epoch.storage, f"{epoch.number:08d}-{partition}", answers)
+    results: tuple[ResultFile, ...] = ()
+    discarded = 0
+    if epoch.keep_answers:
+        results = write_results(epoch.storage, f"{epoch.number:08d}-{partition}", answers)
+    else:
+        discarded = sum(map(discard, answers.values()))
     clock.lap("results")
     came = sum(c.height for c in chunks.values())
     newest = _newest(plan.lanes, chunks)
     meter.flows |= {i: (count, meter.flows[i][1]) for i, count in arrived.items()}
     tally = _tally(program, meter, after, waiting)
-    report = WaveReport(place, kept, results, came, newest, clock.seconds, tally)
+    report = WaveReport(place, kept, results, came, newest, clock.seconds, tally, discarded)
     return _Work(report, tuple(_anomalies(plan, program, after)), rows, shown)
 
 
