@@ -79,6 +79,20 @@ class Entry:
         ]
 
 
+def after(former: Sequence[Entry], entry: Entry) -> Entry:
+    """A query's runs on an engine, behind those of earlier calls.
+
+    >>> first, second = Run("flink", "q1", cpu_seconds=1.0), Run("flink", "q1", cpu_seconds=2.0)
+    >>> found = after([Entry("flink", "q1", 10, (first,)), Entry("duckdb", "q1", 10, ())], Entry("flink", "q1", 10, (second,)))
+    >>> [r.cpu_seconds for r in found.runs]
+    [1.0, 2.0]
+    """
+    same = (
+        e.runs for e in former if (e.engine, e.query, e.events) == (entry.engine, entry.query, entry.events)
+    )
+    return replace(entry, runs=(*next(same, ()), *entry.runs))
+
+
 def prepare_data(events: int, place: Path, rate: int, seed: int = 1) -> tuple[Path, Path]:
     """(small stream, stream), generated unless they are there."""
     found = []

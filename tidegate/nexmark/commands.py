@@ -105,13 +105,16 @@ def bench_nexmark(
     cores: Cores = 0,
     data: Data = BENCH,
     page: Page = None,
+    add: Annotated[
+        bool, typer.Option(help="Add runs to those that are kept, instead of replacing them.")
+    ] = False,
     note: Annotated[str, typer.Option(help="A remark for the page: under what conditions it ran.")] = "",
 ) -> None:
     """Compare engines on the same files: rows per second, per CPU-second, memory, and the ratio to Tidegate."""
     from tidegate.nexmark import report
-    from tidegate.nexmark.bench import Entry, compare, prepare_data
+    from tidegate.nexmark.bench import Entry, after, compare, prepare_data
     from tidegate.nexmark.catalog import query
-    from tidegate.nexmark.measurements import keep
+    from tidegate.nexmark.measurements import keep, load
 
     names, total, used = queries.split(","), count(events), cores or os.cpu_count() or 1
     for name in names:
@@ -123,13 +126,15 @@ def bench_nexmark(
         f"{report.machine()}; engines use {used} cores. {note}"
     ).rstrip()
     conditions = keep(data / "conditions.jsonl", [{"events": total, "said": said}], ("events",))
+    former = [Entry.of(m) for m in load(data / "nexmark.jsonl")] if add else []
 
     def told(entry: Entry) -> None:
         run = entry.runs[-1]
         what = f"{run.seconds:.1f} s, {run.cpu_seconds:.1f} s of processors, {run.peak_bytes / 2**30:.1f} GB"
         _say(f"{run.query} on {run.engine}: {run.refused or what}")
         # a long comparison that is stopped has not been for nothing
-        kept = keep(data / "nexmark.jsonl", [entry.to_json()], ("query", "engine", "events"))
+        known = after(former, entry).to_json()
+        kept = keep(data / "nexmark.jsonl", [known], ("query", "engine", "events"))
         if page is not None:
             every = report.ordered(Entry.of(m) for m in kept)
             report.write(page, {c["events"]: c["said"] for c in conditions}, every)
