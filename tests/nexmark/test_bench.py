@@ -148,7 +148,7 @@ def test_measurements_of_several_calls_make_one_page(tmp_path: Path) -> None:
     report.write(page, {0: "conditions"}, entries)
     text = page.read_text()
     assert "conditions" in text
-    assert "| q1 | flink | 1 | 1,000 | 0 | 0 | 1.0 GB | 2.0 | |" in text
+    assert "| q1 | flink | 1 | 1,000 | 0 | 0 | 1.0 GB | 2.0 |  |" in text
     assert (tmp_path / "nexmark-0.svg").exists()
 
 
