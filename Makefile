@@ -82,7 +82,7 @@ else
 endif
 
 bench-engine: venv ## recorded runs, live epochs, keyed updates and a soak of some minutes
-	@for bench in kernel_aggregates keyed_updates many_queries engine_recorded engine_live engine_soak; do \
+	@for bench in kernel_aggregates keyed_updates many_queries engine_recorded band_join engine_live engine_soak; do \
 		echo "$$bench"; $(WITH_JAVA) $(PYTHON) benchmarks/$$bench.py || exit 1; done
 	@echo "tpch"; $(WITH_JAVA) $(PYTHON) -m benchmarks.tpch
 

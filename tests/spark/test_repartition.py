@@ -31,7 +31,7 @@ from tidegate.types import BIGINT
 SEED = 7
 
 CHOSEN = (
-    "floats", "scalar", "join by expression", "full", "without equality", "not in", "except all", "rank",
+    "floats", "scalar", "join by expression", "full", "without equality", "band, left", "theta of groups", "not in", "except all", "rank",
     "rows by key, sliding", "slide of counts", "key projected away", "sequence in rows", "insertions", "key stream grouped",
     "synchronized by events", "with a constant", "table",
 )  # fmt: skip
