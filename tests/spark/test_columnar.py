@@ -89,6 +89,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+COMBINED = {
+    "groups": "SELECT item, COUNT(*), SUM(price), AVG(price), MAX(weight), MIN(name) FROM Sales WINDOW(RANGE 20 SECONDS SLIDE 10 SECONDS) GROUP BY item",
+    "no groups": "SELECT COUNT(item), AVG(item), MAX(t), MIN(t) FILTER (WHERE price > 0) FROM Sales WINDOW(RANGE 10 SECONDS GRANULARITY 10 SECONDS)",
+    "bounds": "SELECT window_end, name, COUNT(*) FROM TUMBLE(Sales, DESCRIPTOR(t), INTERVAL '10' SECONDS) GROUP BY window_end, name",
+}
+
+
 def session_on(spark: SparkSession, folder: Path) -> Session:
     session = connect(spark=spark)
     session.sql(f"CREATE STREAM Sales ({DECLARED}) SOURCE parquet('{folder}') ORDERED BY t")
@@ -235,3 +242,21 @@ def test_large_blocks_travel_as_files_and_are_gone_afterwards(
     assert not any(f.exists() for f in folders)
     as_columns(False)
     assert found == answer(session_on(spark, tmp_path / "sales"), text)
+
+
+@pytest.mark.parametrize("query", COMBINED.values(), ids=COMBINED)
+def test_rows_combined_where_they_are_read_give_the_same_answer(
+    query: str, spark: SparkSession, tmp_path: Path, as_columns: Callable[[bool], list[bool]]
+) -> None:
+    """Some thousand rows of six items and two minutes, of which Spark's reader sends each and tasks some dozen."""
+    tmp_path.joinpath("sales").mkdir()
+    rows = sales(3, 4_500)
+    for i in range(3):
+        pq.write_table(pa.Table.from_pylist(rows[i::3], SCHEMA), tmp_path / "sales" / f"{i}.parquet")
+    told = as_columns(True)
+    session = session_on(spark, tmp_path / "sales")
+    assert "combined before" in session.query(query).explain()
+    found = answer(session, query)
+    assert told == [True]
+    as_columns(False)
+    assert found == answer(session_on(spark, tmp_path / "sales"), query)

@@ -113,8 +113,8 @@ def _lane(number: int, entry: Input, plan: Plan) -> Lane:
 def _times(entry: Input, origin: SourceRows) -> tuple[int, ...]:
     """The columns that are the time of the row."""
     scan = origin.scan
-    # Where instants are wide, `ts` is the tick of a batch and the time a column of its own.
-    if scan is None or not scan.schema or not scan.schema[-1].hidden or scan.width > 1:
+    # Where instants are wide, `ts` is the tick of a batch and the time a column of its own; of combined rows it is the latest time.
+    if scan is None or not scan.schema or not scan.schema[-1].hidden or scan.width > 1 or origin.combine:
         return ()
     last = len(scan.schema) - 1
     return tuple(j for j in entry.needed if index_of(origin.expressions[j]) == last)

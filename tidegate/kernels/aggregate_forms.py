@@ -111,7 +111,7 @@ class IntegerSum:
         null = np.empty(line.points, np.bool_)
         fits = sums.sweep_integers(
             line.group_points, events.offsets, events.events, events.n, use, values,
-            acc, total, average, null, sweep.changed,
+            _partial_counts(sweep, self.aggregation), acc, total, average, null, sweep.changed,
         )  # fmt: skip
         type_ = dtype(self.aggregation.type)
         if not fits or (
@@ -152,8 +152,9 @@ class DecimalSum:
         total = np.empty((line.points, 2), np.uint64)
         count = np.empty(line.points, np.int64)
         fits = sums.sweep_decimals(
-            line.group_points, events.offsets, events.events, events.n, use, words, acc, total, count
-        )
+            line.group_points, events.offsets, events.events, events.n, use, words,
+            _partial_counts(sweep, self.aggregation), acc, total, count,
+        )  # fmt: skip
         precision, scale = self.aggregation.type.params
         null = count == 0
         if fits and self.aggregation.function == "AVG":
@@ -165,6 +166,13 @@ class DecimalSum:
             lambda points: decimal_series(total[points], take(null, points), precision, scale),
             after(self.index, acc),
         )
+
+
+def _partial_counts(sweep: Sweep, aggregation: Aggregation) -> Ints:
+    """For how many rows each element stands: a second argument says it of partial sums; without one, empty."""
+    if len(aggregation.arguments) == 1:
+        return np.empty(0, np.int64)
+    return integers(sweep.timeline.elements[f"c{aggregation.arguments[1]}"])[0]
 
 
 @dataclass(frozen=True)

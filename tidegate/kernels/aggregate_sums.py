@@ -43,12 +43,12 @@ def sweep_count(
 
 @compiled_for_many
 def sweep_integers(
-    points: Ints, offsets: Ints, events: Ids, n: Ints, use: Flags, values: Ints,
+    points: Ints, offsets: Ints, events: Ids, n: Ints, use: Flags, values: Ints, counts: Ints,
     acc: Ints, total: Ints, average: Floats, null: Flags, changed: Flags,
 ) -> bool:  # fmt: skip
     """SUM of 64-bit integers into `total`, or AVG into `average` (the other is empty). False: a sum does not fit.
 
-    `acc` holds count, high and low limb.
+    `acc` holds count, high and low limb. A value stands for one row, or where there are `counts` for so many.
     """
     fits = True
     averages = len(average) > 0
@@ -61,7 +61,7 @@ def sweep_integers(
                 e = e if e >= 0 else ~e
                 if use[e]:
                     v = values[e]
-                    c += m
+                    c += m * counts[e] if len(counts) else m
                     h += m * (v >> 32)
                     low += m * (v & MASK)
             h += low >> 32
@@ -83,12 +83,12 @@ def sweep_integers(
 
 @compiled_for_many
 def sweep_decimals(
-    points: Ints, offsets: Ints, events: Ids, n: Ints, use: Flags, words: Words,
+    points: Ints, offsets: Ints, events: Ids, n: Ints, use: Flags, words: Words, counts: Ints,
     acc: Ints, total: Words, count: Ints,
 ) -> bool:  # fmt: skip
     """SUM of 128-bit integers, given and returned as (low, high) words. False: a sum does not fit in them.
 
-    `acc` holds the count and four limbs from low to high. Changes are found by `mark_words`, once the sums are
+    `acc` holds the count and four limbs from low to high; `counts` as for integers. Changes are found by `mark_words`, once the sums are
     what is shown.
     """
     fits = True
@@ -102,7 +102,7 @@ def sweep_decimals(
                 if use[e]:
                     low = words[e, 0]
                     high = np.int64(words[e, 1])
-                    c += m
+                    c += m * counts[e] if len(counts) else m
                     a += m * np.int64(low & np.uint64(MASK))
                     b += m * np.int64(low >> np.uint64(32))
                     d += m * (high & MASK)

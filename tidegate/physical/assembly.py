@@ -164,7 +164,8 @@ def _content(origin: SourceRows | OperatorRows) -> tuple[object, ...]:
         return (origin.operator, origin.expressions)
     scan = origin.scan
     source = None if scan is None else (scan.name, scan.fields, scan.relation)
-    return (source, origin.predicates, origin.expressions)
+    made = () if origin.combine is None else (origin.combine,)
+    return (source, origin.predicates, origin.expressions, *made)
 
 
 def composed(expression: exp.Expression, by: Sequence[exp.Expression]) -> exp.Expression:

@@ -56,6 +56,7 @@ from tidegate.physical import sync_lowering
 from tidegate.physical.flow import Bound, Rows, flow
 from tidegate.physical.identity import Identity, identity_of
 from tidegate.physical.meter import Meter, key_columns
+from tidegate.physical.partials import Partials
 from tidegate.physical.spark_columns import called_names
 from tidegate.scalars.expressions import ref, span_of
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
@@ -518,6 +519,7 @@ _RULES: Mapping[type[op.Node], Callable[[Lowering, Any], Identity]] = {
     op.Window: _window,
     op.Filter: _filter,
     op.Project: _project,
+    Partials: _project,
     op.UnionAll: _union,
     op.Join: _join,
     op.Distinct: _distinct,

@@ -14,6 +14,7 @@ from functools import cached_property
 from sqlglot import exp
 
 from tidegate.algebra.operators import Scan
+from tidegate.kernels.combining import Combine
 from tidegate.physical.flow import Bound, Rows
 from tidegate.physical.identity import Identity
 from tidegate.physical.lowering import Leaf, Operator, Program
@@ -34,6 +35,8 @@ class SourceRows:
     scan: Scan | None
     predicates: tuple[exp.Expression, ...] = ()
     expressions: tuple[exp.Expression, ...] = ()
+    combine: Combine | None = None
+    """How rows may become one before they are exchanged."""
 
     @property
     def name(self) -> str | None:

@@ -14,6 +14,7 @@ What comes out is `assembly`'s: the operators of each region, lowered, and what 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -47,6 +48,7 @@ from tidegate.errors import Diagnostic, internal, unsupported
 from tidegate.kernels.join import split_predicate
 from tidegate.optimizer.cost import estimates
 from tidegate.physical.assembly import assemble, composed
+from tidegate.physical.partials import Partials, in_two_steps
 from tidegate.physical.plan import Birth, Plan, Shared, SourceRows
 from tidegate.physical.regions import Columns, Leaf, MappedBySpark, Placed, Regions
 from tidegate.physical.spark_columns import calls_user, computed_by_spark
@@ -79,7 +81,7 @@ def plan_query(
 
     Parts of it (`views`) are placed as if there was nothing else, so that they are what runs for others.
     """
-    planner = _Planner(functions)
+    planner = _Planner(functions, root)
     for view in views:
         planner.keep(view)
     placed = planner.rooted(planner.place(root))
@@ -87,8 +89,9 @@ def plan_query(
 
 
 class _Planner:
-    def __init__(self, functions: Mapping[str, Any]) -> None:
+    def __init__(self, functions: Mapping[str, Any], root: Node) -> None:
         self._functions = functions
+        self._readers = Counter(i for node in set(root.walk()) for i in node.inputs)
         self._names = {name.lower() for name in functions}
         self._placed: dict[Node, Placed] = {}
         self._bound: dict[tuple[object, ...], Placed] = {}
@@ -123,6 +126,8 @@ class _Planner:
             return self._sync(node)
         if isinstance(node, Project) and node.only_names:
             return self.place(node.input)
+        if isinstance(node, Aggregate):
+            node = in_two_steps(node, self._functions, self._readers) or node
         inputs = tuple(self.place(i) for i in node.inputs)
         if isinstance(node, UnionAll):
             return self._union(node, inputs)
@@ -437,7 +442,8 @@ class _Planner:
         if isinstance(node, Filter):
             predicate = composed(node.predicate, below.expressions)
             return replace(below, predicates=(*below.predicates, predicate))
-        return replace(below, expressions=tuple(composed(e, below.expressions) for e in node.expressions))
+        made = tuple(composed(e, below.expressions) for e in node.expressions)
+        return replace(below, expressions=made, combine=node.combine if isinstance(node, Partials) else None)
 
     def _grows(self, node: Filter | Project, below: SourceRows) -> bool:
         """Whether what is made below would be made again and again: columns of columns of columns have no bound."""

@@ -14,7 +14,7 @@ from tidegate.kernels.sync import RestrictKernel
 from tidegate.physical.flow import Bound
 from tidegate.physical.identity import Identity
 from tidegate.physical.lowering import Operator
-from tidegate.physical.plan import Input, OperatorRows, Plan
+from tidegate.physical.plan import Input, OperatorRows, Plan, SourceRows
 from tidegate.scalars.columnar import translate
 from tidegate.scalars.expressions import index_of
 from tidegate.types import Schema
@@ -105,10 +105,13 @@ def _key_text(entry: Input) -> str:
         return "sent to every partition (there is no equality to exchange by)"
     if entry.key is None:
         return "in any partition"
+    combined = ""
+    if isinstance(entry.origin, SourceRows) and entry.origin.combine is not None:
+        combined = ", rows of a group and a slide combined before where that pays"
     if not entry.key:
-        return "all in one partition (there is no key to exchange by)"
+        return f"all in one partition (there is no key to exchange by){combined}"
     if isinstance(entry.origin, OperatorRows):
         keys, columns = entry.own_key or entry.key, entry.schema
     else:
         keys, columns = entry.key, () if entry.origin.scan is None else entry.origin.scan.schema
-    return "exchanged by " + ", ".join(expression_text(e, columns) for e in keys)
+    return "exchanged by " + ", ".join(expression_text(e, columns) for e in keys) + combined

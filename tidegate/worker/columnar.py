@@ -22,6 +22,7 @@ from tidegate.connectors.files import local_files
 from tidegate.exchange.blocks import key_types, partitions_of
 from tidegate.exchange.lanes import Lane
 from tidegate.exchange.tagged_rows import parts_of
+from tidegate.kernels.combining import combined
 from tidegate.kernels.expressions import Scalar
 from tidegate.kernels.rows import Frame, normalized
 from tidegate.language.catalog import StreamDefinition
@@ -325,4 +326,8 @@ def _prepared(rows: Frame, lane: Lane, schema: Schema, partitions: int) -> tuple
     order = [rows["o0"]] if lane.input.ordered else []
     key = lane.input.key
     places = partitions_of(rows, key, schema, partitions) if key and partitions > 1 else None
-    return pl.DataFrame([*values, rows["ts"], *order]), places
+    found = pl.DataFrame([*values, rows["ts"], *order])
+    if origin.combine is None:
+        return found, places
+    found = combined(found if places is None else found.with_columns(p=places), origin.combine)
+    return (found, None) if places is None else (found.drop("p"), found["p"])
