@@ -140,6 +140,8 @@ class Window(Node):
     """The chronon of a derived input: it is split into instants that are multiples of this many ticks."""
     width: int = 1
     """Ticks of an instant: more than one where it has batches. Sizes and bounds in time are in instants."""
+    told: bool = False
+    """Whether rows that leave are told by rows of their own, although their ends are known: what is seen is the same."""
 
     @cached_property
     def schema(self) -> Schema:

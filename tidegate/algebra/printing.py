@@ -105,9 +105,8 @@ def details(node: op.Node) -> str:
             parts = f"PARTITION BY {_names(node.schema, node.partition_by)} " if node.partition_by else ""
             moments = has_timestamps(node)
             granule = f" GRANULARITY {period(node.granularity, moments)}" if node.granularity != 1 else ""
-            return (
-                parts + window_text(node.spec, moments) + granule + (" IN BATCHES" if node.width != 1 else "")
-            )
+            batches, told = " IN BATCHES" * (node.width != 1), ", ends told" * node.told
+            return parts + window_text(node.spec, moments) + granule + batches + told
         case op.Filter():
             return expression_text(node.predicate, node.input.schema)
         case op.Project():

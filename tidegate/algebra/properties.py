@@ -154,8 +154,8 @@ def _window(node: op.Window, input: Properties) -> Properties:
             bounded = input.bounded - 1 + (spec.size + spec.slide - 1) * node.width
         return Properties(
             append_only=spec.size is None,
-            ends_known=input.ends_known,
-            bounded=bounded,
+            ends_known=input.ends_known and not node.told,
+            bounded=None if node.told else bounded,
             prompt=input.chronon and spec.slide == 1,
             granularity=_granule(node, spec),
         )

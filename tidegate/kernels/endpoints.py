@@ -139,6 +139,19 @@ class AlignKernel(Holding):
 
 
 @dataclass(frozen=True)
+class ExpireKernel(Holding):
+    """`(e, [a, b), n) = (e, [a, MAX), n) + (e, [b, MAX), -n)`: ends are told by rows of their own (negative tuples; Nile's EXPIRE).
+
+    State: `held` are the negative tuples of the rows that are not over.
+    """
+
+    def moved(self, rows: Frame) -> Frame:
+        never = pl.lit(MAX, dtype=pl.Int64)
+        ends = rows.filter(pl.col("te") < MAX).with_columns(-pl.col("n"), ts=pl.col("te"), te=never)
+        return pl.concat([rows.with_columns(te=never), ends])
+
+
+@dataclass(frozen=True)
 class TimeWindowKernel:
     """`RANGE size SLIDE slide`: (e, t) is valid in [t, t + size), both ends moved up to the next origin + k * slide.
 

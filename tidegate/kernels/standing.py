@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from tidegate.kernels.aggregates import AggregateKernel
-from tidegate.kernels.endpoints import SplitKernel
+from tidegate.kernels.endpoints import ExpireKernel, SplitKernel
 from tidegate.kernels.index import latest
 from tidegate.kernels.join import JoinKernel
 from tidegate.kernels.modify import ModifyKernel
@@ -89,6 +89,11 @@ def _multiplicities(kernel: SweepKernel, state: State, inputs: Sequence[Frame], 
     return rows.select(*columns(len(kernel.schema)), n=pl.Series(n, dtype=pl.Int64))
 
 
+def _not_over(kernel: ExpireKernel, state: State, inputs: Sequence[Frame], at: int) -> Frame:
+    """Rows that are shown are those whose negative tuples wait."""
+    return state["held"].rows.select(*columns(len(kernel.schema)), -pl.col("n"))
+
+
 def _relation(kernel: ModifyKernel, state: State, inputs: Sequence[Frame], at: int) -> Frame:
     return _in_force(state, "current", kernel).select(*columns(len(kernel.schema)), "n")
 
@@ -142,6 +147,7 @@ STANDING: Mapping[type, Callable[[Any, State, Sequence[Frame], int], Frame]] = {
     SplitKernel: _nothing,
     JoinKernel: _pairs,
     SweepKernel: _multiplicities,
+    ExpireKernel: _not_over,
     ModifyKernel: _relation,
     RowWindowKernel: _last_rows,
     AggregateKernel: _groups,

@@ -20,7 +20,7 @@ from tidegate.optimizer.formulas import Estimate, Setting
 from tidegate.optimizer.prices import Prices, prices
 from tidegate.optimizer.selectivity import described
 from tidegate.optimizer.statistics import ColumnStatistics, Statistics, assumed, columns_of, horizon_of
-from tidegate.optimizer.window_formulas import windowed
+from tidegate.optimizer.window_formulas import expired, windowed
 from tidegate.scalars.expressions import conjoin, conjuncts, references, shift
 
 BYTES = 1e-12
@@ -145,7 +145,8 @@ def _window(on: Setting, node: op.Window, input: Estimate) -> Estimate:
         and node.width == 1
     ):
         return replace(input, memory_rows=0.0, memory_bytes=0.0, work_seconds=0.0)
-    return windowed(on, input, node.spec, node.partition_by, None if raw else node.granularity, node.width)
+    found = windowed(on, input, node.spec, node.partition_by, None if raw else node.granularity, node.width)
+    return together(expired(on, found), found) if node.told else found
 
 
 def is_raw(node: op.Node) -> bool:

@@ -41,6 +41,21 @@ def windowed(
     return _in_rows(on, input, spec.size, slide, partition_by, float(every))
 
 
+def expired(on: Setting, input: Estimate) -> Estimate:
+    """Each row is followed by one that takes it back, and is kept until then."""
+    return on.made(
+        "Expire",
+        [input],
+        input.rate,
+        input.standing,
+        input.columns,
+        granule=input.granule,
+        changes=True,
+        retractions=input.rate + input.retractions,
+        kept=[(input.standing, input.row_size + 8)],
+    )
+
+
 def _in_time(
     on: Setting, input: Estimate, size: int | None, slide: int, chronon: int | None, width: int
 ) -> Estimate:

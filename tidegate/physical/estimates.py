@@ -9,7 +9,7 @@ from typing import Any
 from tidegate.algebra.windows import RowWindow, TimeEveryRows, TimeWindow
 from tidegate.errors import internal
 from tidegate.kernels.aggregates import AggregateKernel
-from tidegate.kernels.endpoints import AlignKernel, SplitKernel, TimeWindowKernel
+from tidegate.kernels.endpoints import AlignKernel, ExpireKernel, SplitKernel, TimeWindowKernel
 from tidegate.kernels.join import JoinKernel
 from tidegate.kernels.modify import InsertsKernel, ModifyKernel
 from tidegate.kernels.rows import Kernel
@@ -32,7 +32,7 @@ from tidegate.optimizer.cost import Cost, Costs, scanned, summed
 from tidegate.optimizer.formulas import Estimate, Setting
 from tidegate.optimizer.selectivity import described
 from tidegate.optimizer.statistics import ColumnStatistics
-from tidegate.optimizer.window_formulas import sessions, windowed
+from tidegate.optimizer.window_formulas import expired, sessions, windowed
 from tidegate.physical.identity import Identity
 from tidegate.physical.plan import Input, OperatorRows, Plan, SourceRows
 
@@ -196,6 +196,7 @@ FORMULAS: Mapping[type | tuple[type, ...], Formula] = {
     UnionKernel: lambda on, kernel, inputs: f.united(on, inputs),
     SubtractKernel: lambda on, kernel, inputs: f.subtracted(on, inputs[0], inputs[1]),
     AlignKernel: _align,
+    ExpireKernel: lambda on, kernel, inputs: expired(on, inputs[0]),
     OneRowKernel: lambda on, kernel, inputs: on.made("OneRow", inputs, 0.0, 1.0, ()),
     JoinKernel: _join,
     SweepKernel: _sweep,

@@ -16,7 +16,7 @@ from tidegate.algebra.now import bounds
 from tidegate.algebra.sequences import WindowSequence
 from tidegate.errors import internal
 from tidegate.kernels.aggregates import AggregateKernel
-from tidegate.kernels.endpoints import AlignKernel, SplitKernel, TimeWindowKernel
+from tidegate.kernels.endpoints import AlignKernel, ExpireKernel, SplitKernel, TimeWindowKernel
 from tidegate.kernels.join import JoinKernel
 from tidegate.kernels.modify import InsertsKernel, ModifyKernel
 from tidegate.kernels.rows import Kernel
@@ -178,7 +178,7 @@ FLOWS: Mapping[type | tuple[type, ...], Callable[[Any, Sequence[Rows]], Flow]] =
     (FilterKernel, ProjectKernel, ColumnsKernel, UnionKernel, SubtractKernel, AlignKernel): _same,
     OneRowKernel: lambda kernel, inputs: (Rows("intervals", Bound.TABLE), Bound.TABLE),
     JoinKernel: _meeting,
-    (SweepKernel, SinceKernel, SingleRowKernel): _changes,
+    (SweepKernel, SinceKernel, SingleRowKernel, ExpireKernel): _changes,
     TimeWindowKernel: _time_window,
     SplitKernel: lambda kernel, inputs: (Rows("instants", Bound.TIME), inputs[0].bound),
     (TimeSequenceKernel, _Sequenced): _sequence,

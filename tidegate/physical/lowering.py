@@ -20,7 +20,7 @@ from tidegate.algebra import operators as op
 from tidegate.algebra.sequences import Loop, Periodic, SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow
 from tidegate.errors import Diagnostic, internal
-from tidegate.kernels.endpoints import AlignKernel, SplitKernel, TimeWindowKernel
+from tidegate.kernels.endpoints import AlignKernel, ExpireKernel, SplitKernel, TimeWindowKernel
 from tidegate.kernels.expressions import Functions
 from tidegate.kernels.join import EquiKey, JoinKernel, split_predicate
 from tidegate.kernels.rows import (
@@ -465,7 +465,9 @@ def _window(low: Lowering, node: op.Window) -> Identity:
         if spec.is_now and (raw or node.granularity == 1) and node.width == 1:
             return below
         kernel = TimeWindowKernel(schema, spec.size, spec.slide, chronon, node.width, spec.origin)
-        return low.add(node, kernel, below)
+        rows = low.add(node, kernel, below)
+        why = "rows that leave the window are told by rows of their own"
+        return low.add(node, ExpireKernel(schema), rows, why=why) if node.told else rows
     if isinstance(spec, WindowSequence) and not spec.counts_rows:
         return low.add(node, TimeSequenceKernel(schema, spec, chronon, node.width), below)
     if raw:

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from tidegate.errors import internal
 from tidegate.kernels.aggregates import AggregateKernel
-from tidegate.kernels.endpoints import AlignKernel, SplitKernel, TimeWindowKernel
+from tidegate.kernels.endpoints import AlignKernel, ExpireKernel, SplitKernel, TimeWindowKernel
 from tidegate.kernels.join import JoinKernel
 from tidegate.kernels.modify import InsertsKernel, ModifyKernel
 from tidegate.kernels.rowwise import (
@@ -306,6 +306,7 @@ _OUTPUTS: tuple[tuple[type | tuple[type, ...], Callable[[Any, Sequence[Placed]],
             FilterKernel,
             InsertsKernel,
             AlignKernel,
+            ExpireKernel,
             SplitKernel,
             TimeWindowKernel,
             TimeSequenceKernel,
@@ -334,6 +335,7 @@ _LINEAR = (
     JoinKernel,
     InsertsKernel,
     AlignKernel,
+    ExpireKernel,
     TimeWindowKernel,
     TimeSequenceKernel,
     SyncTicksKernel,
