@@ -18,6 +18,7 @@ from tidegate.algebra import synchronization
 from tidegate.algebra.failures import anywhere, located, user_calls
 from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid
 from tidegate.algebra.properties import result_key
+from tidegate.algebra.windows import Expiration
 from tidegate.connectors import registry
 from tidegate.connectors.sinks import Sink, claim, open_sink, refuse_taken
 from tidegate.errors import Diagnostic, foreign, told_at
@@ -25,6 +26,7 @@ from tidegate.language.base_definitions import check_call
 from tidegate.language.binder import BoundQuery
 from tidegate.language.catalog import SourceCall, StreamDefinition
 from tidegate.optimizer.driver import Firing, optimize
+from tidegate.optimizer.expiration import expiring
 from tidegate.physical.identity import identity_of, plan_identity
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.explaining import explained
@@ -49,6 +51,7 @@ class Host(Protocol):
     epoch: float | None
     retention: int | None
     epochs: Epochs | None
+    expiration: Expiration
     running: Running
 
     @property
@@ -78,7 +81,8 @@ class Query:
     @cached_property
     def optimized(self) -> tuple[op.Node, tuple[Firing, ...]]:
         """The plan that runs, and the rules that made it from the one that was written."""
-        return optimize(self.bound.plan)
+        plan, firings = optimize(self.bound.plan)
+        return expiring(plan, self.bound.expiration or self.session.expiration, None), firings
 
     @property
     def plan(self) -> op.Node:

@@ -101,8 +101,8 @@ class GraphRun(Partitioned):
         come: dict[str, Frame] = {}
         for member in self.members.values():
             for leaf, rows in frames(member.root, self.sources).items():
-                # Of a stream that nobody has read, rows before the watermark are late.
-                seen = self.read.get(leaf, self.since)
+                # Of a stream that nobody has read, or not for a while, rows before the watermark are late.
+                seen = max(self.read.get(leaf, self.since), self.since)
                 come[leaf] = rows.filter((pl.col("ts") >= seen) & (pl.col("ts") < limit))
         self.tables = {
             leaf: rows

@@ -8,8 +8,14 @@ ticks of the stream's time domain or in rows; `None` as size stands for UNBOUNDE
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from tidegate.algebra.sequences import SessionWindow, WindowSequence
+
+Expiration = Literal["intervals", "negative", "auto"]
+"""How it is told that a row has left a window: by its end, by a row of its own, or in whichever way costs less."""
+
+EXPIRATIONS: tuple[Expiration, ...] = get_args(Expiration)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from tidegate.algebra import operators as op
 from tidegate.algebra.batches import in_batches
 from tidegate.algebra.clocks import by_arithmetic
 from tidegate.algebra.modify import Since
+from tidegate.algebra.windows import Expiration
 from tidegate.errors import Diagnostic, did_you_mean, foreign, unsupported
 from tidegate.language import syntax
 from tidegate.language.aggregation import asks_arrival
@@ -22,6 +23,7 @@ from tidegate.language.blocks import Ask, Block
 from tidegate.language.catalog import Catalog, StreamDefinition, ViewDefinition
 from tidegate.language.file_binding import with_files
 from tidegate.language.grouping_sets import groupings
+from tidegate.language.hints import expiration_hint
 from tidegate.language.limits import counted, within_reach
 from tidegate.language.scopes import Relation, Scope
 from tidegate.language.selects import SelectBinder
@@ -50,6 +52,8 @@ class BoundQuery:
     catalog: Catalog
     batches: bool = False
     """Whether a stream has batches, so that instants are pairs."""
+    expiration: Expiration | None = None
+    """How rows that leave windows are told, if the query says so."""
 
 
 def bind(statement: exp.Expression, catalog: Catalog, text: str, ask: Ask | None = None) -> BoundQuery:
@@ -59,7 +63,7 @@ def bind(statement: exp.Expression, catalog: Catalog, text: str, ask: Ask | None
         binder = Binder(catalog, text, ask, TimeDomain(by_arrival=_asks_first(statement, catalog)))
         with within_reach(text):
             plan = binder.query(statement, None)
-            output = binder.output(statement)
+            output, hint = binder.output(statement), expiration_hint(statement)
             plan = by_arithmetic(plan)
             if binder.time.batched:
                 plan = _in_batches(plan, binder.time.batched)
@@ -68,7 +72,7 @@ def bind(statement: exp.Expression, catalog: Catalog, text: str, ask: Ask | None
         raise diagnostic.at(place).locate(text) from diagnostic.__cause__
     except Exception as problem:
         raise foreign(problem).at(span_of(statement)).locate(text) from problem
-    return BoundQuery(plan, binder.time.domain, output, text, catalog, bool(binder.time.batched))
+    return BoundQuery(plan, binder.time.domain, output, text, catalog, bool(binder.time.batched), hint)
 
 
 def _in_batches(plan: op.Node, batched: Mapping[str, tuple[int, int] | None]) -> op.Node:

@@ -9,15 +9,10 @@ begins later can be told of a window, is different: a window whose ends are told
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, get_args
 
 from tidegate.algebra import operators as op
-from tidegate.algebra.windows import TimeWindow
+from tidegate.algebra.windows import Expiration, TimeWindow
 from tidegate.optimizer.cost import Costs, cost
-
-Expiration = Literal["intervals", "negative", "auto"]
-
-EXPIRATIONS: tuple[Expiration, ...] = get_args(Expiration)
 
 
 def with_told_ends(plan: op.Node) -> op.Node:

@@ -17,7 +17,9 @@ def explained(
     """The plan as it was written and as it runs, the rules in between, and what it would share with running queries."""
     parts = ["== Logical plan", tree(written)]
     if firings:
-        parts += ["", "== Rules", *map(str, firings), "", "== Optimized plan", tree(optimized)]
+        parts += ["", "== Rules", *map(str, firings)]
+    if optimized != written:
+        parts += ["", "== Optimized plan", tree(optimized)]
     if any(isinstance(n, Sync) for n in written.walk()):
         parts += ["", "== Synchronization", synchronization.describe(written)]
     parts += ["", "== Physical plan", physical]

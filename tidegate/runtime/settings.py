@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from tidegate.algebra.windows import EXPIRATIONS, Expiration
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.language import syntax
 from tidegate.language.limits import LARGEST
@@ -11,7 +12,7 @@ from tidegate.language.signatures import parse_period
 from tidegate.runtime.places import EPOCHS, Epochs
 from tidegate.scalars.expressions import span_of
 
-OPTIONS = ("epoch", "epochs", "retention")
+OPTIONS = ("epoch", "epochs", "expiration", "retention")
 
 
 def check_said(epoch: float | None, retention: int | None, epochs: str | None) -> None:
@@ -27,7 +28,8 @@ def check_said(epoch: float | None, retention: int | None, epochs: str | None) -
 
 
 class Settings:
-    """`SET epoch = 0.5` (seconds), `SET epochs = 'driver'` (or 'spark', 'auto'), `SET retention = '1 day'` (or a number of ticks)."""
+    """`SET epoch = 0.5` (seconds), `SET epochs = 'driver'` (or 'spark', 'auto'), `SET retention = '1 day'` (or a number of ticks),
+    `SET expiration = 'negative'` (or 'intervals', 'auto')."""
 
     live = False
     """Whether `sql` starts every query as a live one, files included."""
@@ -41,6 +43,9 @@ class Settings:
     """Where the epochs of a graph run: see `runtime.places`; None: as it is, or wherever they cost less."""
     retention: int | None = None
     """How long live answers are kept, in ticks; None: for ever."""
+
+    expiration: Expiration = "auto"
+    """How it is told that rows have left windows, where a query does not say it itself."""
 
     def set_option(self, statement: syntax.SetOption, text: str) -> None:
         name, value = statement.this.name.lower(), statement.args["value"]
@@ -61,6 +66,11 @@ class Settings:
             self.retention = parse_period(value.this, timestamps=True)
         elif name == "epochs" and (place := next((e for e in EPOCHS if e == value.this), None)) is not None:
             self.epochs = place
+        elif (
+            name == "expiration"
+            and (way := next((e for e in EXPIRATIONS if e == value.this), None)) is not None
+        ):
+            self.expiration = way
         else:
             return False
         return True
