@@ -124,11 +124,12 @@ def grouped(rows: Frame, counts: Frame, keys: Sequence[str]) -> tuple[Ids, Posit
     order, offsets = by_group(groups.codes, NO_IDS, groups.count)
     size = np.diff(offsets)
     touched = groups.keys.with_columns(size=pl.Series(size), offset=pl.Series(offsets[:-1]))
-    touched = (
-        equijoin(touched, counts, keys, "left")
-        .with_columns(before=pl.col("count").fill_null(0))
-        .select(*keys, "before", "offset", after=pl.col("before") + pl.col("size"))
-    )
+    if counts.is_empty():
+        touched = touched.with_columns(before=pl.lit(0, dtype=pl.Int64))
+    else:
+        known = equijoin(touched, counts, keys, "left")
+        touched = known.with_columns(before=pl.col("count").fill_null(0))
+    touched = touched.select(*keys, "before", "offset", after=pl.col("before") + pl.col("size"))
     before, after, offset = (np.repeat(touched[c].to_numpy(), size) for c in ("before", "after", "offset"))
     p = np.arange(len(order), dtype=np.int64) - offset + before + 1
     return order, Positions(p, before, after, offset), touched
@@ -141,7 +142,7 @@ def positioned(rows: Frame, counts: Frame, keys: Sequence[str]) -> tuple[Frame, 
 
 
 def _multiple(position: Ints, step: int) -> Ints:
-    return -(-position // step) * step
+    return position if step == 1 else -(-position // step) * step
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ class RowWindowKernel(Counted):
         if rows.is_empty():
             nothing = empty(payload_types(self.schema), "ts", "te", "n")
             return {"recent": table(recent), **after}, nothing
-        mine = equijoin(recent, rows.select(keys).unique(), keys, "semi")
+        mine = recent if recent.is_empty() else equijoin(recent, rows.select(keys).unique(), keys, "semi")
         counts = mine.group_by(keys).agg(pl.col("p").max().alias("count"))
         order, fresh, touched = grouped(rows, counts, keys)
         times = rows["ts"].to_numpy()[order]
@@ -198,6 +199,8 @@ class RowWindowKernel(Counted):
                 self._changes(rows, order, fresh, times),
             ]
         )
+        if upto == MAX:  # no row comes that would show or hide another
+            return {"recent": table(recent.clear()), **after}, out
         held = [self._held(old, everything, known), self._held(rows, order, fresh)]
         held = [h.select(recent.columns) for h in held]
         others = equijoin(recent, touched, keys, "anti")
