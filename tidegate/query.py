@@ -25,8 +25,10 @@ from tidegate.errors import Diagnostic, foreign, told_at
 from tidegate.language.base_definitions import check_call
 from tidegate.language.binder import BoundQuery
 from tidegate.language.catalog import SourceCall, StreamDefinition
+from tidegate.optimizer.cost import Costs
 from tidegate.optimizer.driver import Firing, optimize
 from tidegate.optimizer.expiration import expiring
+from tidegate.optimizer.search import Found, has_choice, search
 from tidegate.physical.identity import identity_of, plan_identity
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.explaining import explained
@@ -36,6 +38,7 @@ from tidegate.runtime.previews import SIZES, heads_of
 from tidegate.runtime.results import Result
 from tidegate.runtime.running import Asked, LiveQuery, Running
 from tidegate.runtime.settings import check_said
+from tidegate.runtime.source_statistics import gathered
 from tidegate.runtime.verification import Verification, verify
 from tidegate.time import BATCHES, MAX, MIN, widened
 from tidegate.types import TIMESTAMP, Field
@@ -87,6 +90,21 @@ class Query:
     @property
     def plan(self) -> op.Node:
         return self.optimized[0]
+
+    @cached_property
+    def costs(self) -> Costs:
+        """What is known of the sources, and so what plans are expected to cost."""
+        return Costs(gathered(self.definitions, self.data))
+
+    @cached_property
+    def cheapest(self) -> Found | None:
+        """What a search by cost has found for a run over recorded data; None: there is no choice."""
+        return search(self.plan, self.costs) if has_choice(self.plan) else None
+
+    @property
+    def chosen(self) -> op.Node:
+        """The plan of a run over recorded data: the cheapest that is known."""
+        return self.plan if self.cheapest is None else self.cheapest.plan
 
     @property
     def schema(self) -> tuple[Field, ...]:
@@ -142,7 +160,7 @@ class Query:
             self.foresee(live=False)
             result = self.session.engine.run(
                 self.name,
-                self.plan,
+                self.chosen,
                 self.definitions,
                 self.functions,
                 self.data,
@@ -322,9 +340,11 @@ class Query:
         if form != "text":
             return {"json": to_json, "graphviz": to_graphviz, "mermaid": to_mermaid}[form](self.plan)
         with self._located():
-            physical = self.session.engine.explain(self.name, self.plan, self.functions)
+            plan = self.plan if self.is_live else self.chosen
+            physical = self.session.engine.explain(self.name, plan, self.functions, self.costs)
             running = self.session.running.shared_by(self.asked().kind, self.plan, self.functions)
-        return explained(self.bound.plan, self.plan, self.optimized[1], physical, running)
+        other = None if self.is_live else self.cheapest
+        return explained(self.bound.plan, self.plan, self.optimized[1], physical, running, other)
 
     @cached_property
     def functions(self) -> dict[str, Any]:

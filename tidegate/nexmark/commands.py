@@ -229,3 +229,19 @@ def bench_live(
 def _say(text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
     console.file.flush()  # long runs are watched through files as well
+
+
+@bench.command("calibrate")
+def bench_calibrate(
+    to: Annotated[Path, typer.Option(help="The file of prices to write.")] = Path("prices.json"),
+) -> None:
+    """Measure what the work of each kernel costs on this machine; name the file in TIDEGATE_PRICES to use it."""
+    import platform
+
+    from tidegate.calibration.fitting import fitted, measurements
+    from tidegate.optimizer.prices import prices, written
+
+    found = measurements(lambda text: console.print(text, markup=False, highlight=False))
+    about = {"machine": platform.machine(), "cores": os.cpu_count(), "operators": len(found)}
+    to.write_text(written({**prices(), **fitted(found)}, about), "utf-8")
+    console.print(f"the prices of {len({w.kernel for w in found})} kernels are in {to}", markup=False)

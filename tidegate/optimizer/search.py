@@ -74,6 +74,17 @@ def search(
     return Found(best, after, before, memo.count)
 
 
+def has_choice(plan: op.Node, alternatives: Sequence[Alternative] = ALTERNATIVES) -> bool:
+    """Whether a search could find another plan: without a choice, nobody needs statistics."""
+    for node in plan.walk():
+        block = join_block(node)
+        if block is not None and len(block.relations) > 2:
+            return True
+        if any(True for alternative in alternatives for _ in alternative(node)):
+            return True
+    return False
+
+
 class _TooLongError(Exception):
     """The budget of time is spent."""
 

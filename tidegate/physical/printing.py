@@ -11,6 +11,10 @@ from tidegate.algebra.printing import expression_text
 from tidegate.kernels.join import JoinKernel
 from tidegate.kernels.rowwise import FilterKernel, ProjectKernel
 from tidegate.kernels.sync import RestrictKernel
+from tidegate.optimizer.cost import Costs, summed
+from tidegate.optimizer.formulas import Estimate
+from tidegate.optimizer.statistics import SECOND
+from tidegate.physical.estimates import estimated
 from tidegate.physical.flow import Bound
 from tidegate.physical.identity import Identity
 from tidegate.physical.lowering import Operator
@@ -115,3 +119,48 @@ def _key_text(entry: Input) -> str:
     else:
         keys, columns = entry.key, () if entry.origin.scan is None else entry.origin.scan.schema
     return "exchanged by " + ", ".join(expression_text(e, columns) for e in keys) + combined
+
+
+def describe_estimates(plan: Plan, costs: Costs, timestamps: bool) -> str:
+    """What is expected of every input and operator, by the numbers of `describe`, per second or tick of the streams' time, and in all."""
+    found, numbers = estimated(plan, costs), numbered(plan)
+    unit = SECOND if timestamps else 1.0
+    lines = [
+        f"   rows/{'s' if timestamps else 'tick'}  valid at once     kept    bytes  work {'ms/s' if timestamps else 'us/tick'}"
+    ]
+    lines += [f"{number:>2} {_figures(found[id_], unit, timestamps)}" for id_, number in numbers.items()]
+    total = summed(found.values())
+    kept = sum(e.memory_rows for e in found.values())
+    lines.append(
+        f"in all {kept:,.0f} rows of {_short(total.memory)} bytes are kept; "
+        + (
+            f"{total.work * unit * 1e3:.3g} ms of work per second"
+            if timestamps
+            else f"{total.work * 1e6:.3g} us of work per tick"
+        )
+    )
+    unknown = sorted({*plan.sources} - {*costs.statistics})
+    if unknown:
+        lines.append(f"nothing is known of {', '.join(unknown)}: rates and values are assumed")
+    return "\n".join(lines)
+
+
+def _figures(e: Estimate, unit: float, timestamps: bool) -> str:
+    work = e.work_seconds * unit * 1e3 if timestamps else e.work_seconds * 1e6
+    cells = (_short(e.given * unit), _short(e.standing), _short(e.memory_rows), _short(e.memory_bytes))
+    widths = (7, 14, 8, 8)
+    return " ".join(f"{c:>{w}}" for c, w in zip(cells, widths, strict=True)) + f" {work:>11.3g}"
+
+
+def _short(number: float) -> str:
+    """A number as people read it.
+
+    >>> _short(0.25), _short(1234), _short(25_000_000)
+    ('0.25', '1,234', '25M')
+    """
+    if number >= 1e15:
+        return "endless"
+    for size, letter in ((1e9, "G"), (1e6, "M")):
+        if number >= size:
+            return f"{number / size:.3g}{letter}"
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"

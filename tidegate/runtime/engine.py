@@ -15,11 +15,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tidegate.algebra.operators import Node
-from tidegate.algebra.properties import properties
+from tidegate.algebra.properties import has_timestamps, properties
 from tidegate.connectors.sinks import Sink
 from tidegate.errors import Diagnostic, internal
 from tidegate.language.catalog import StreamDefinition
-from tidegate.physical.printing import describe
+from tidegate.optimizer.cost import Costs
+from tidegate.physical.printing import describe, describe_estimates
 from tidegate.physical.spark_columns import outsource
 from tidegate.runtime.graph import LiveGraph
 from tidegate.runtime.jobs import Progress, physical, planned, source_names
@@ -184,10 +185,20 @@ class Engine:
             raise
         return run
 
-    def explain(self, name: str, plan: Node, functions: Mapping[str, Any] | None = None) -> str:
-        """The physical plan, as people read it."""
+    def explain(
+        self,
+        name: str,
+        plan: Node,
+        functions: Mapping[str, Any] | None = None,
+        costs: Costs | None = None,
+    ) -> str:
+        """The physical plan, as people read it; with `costs`, what is expected of each of its operators."""
         prepared = self.prepared(plan, functions or {})
-        return describe(planned({name: prepared}, functions or {}), functions or {})
+        physical = planned({name: prepared}, functions or {})
+        text = describe(physical, functions or {})
+        if costs is None:
+            return text
+        return f"{text}\n\n== Estimates\n{describe_estimates(physical, costs, has_timestamps(plan))}"
 
     def prepared(self, plan: Node, functions: Mapping[str, Any]) -> Node:
         """The plan as it runs: what kernels cannot evaluate is Spark's."""

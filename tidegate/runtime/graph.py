@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -35,6 +36,7 @@ from tidegate.runtime.answering import Answer, begun, goes_on, written
 from tidegate.runtime.batches import Batch, combine
 from tidegate.runtime.beginnings import apart, complete_line, not_kept, not_read, shared_with
 from tidegate.runtime.checkpoint import Checkpoint
+from tidegate.runtime.choosing import chosen, remembered
 from tidegate.runtime.deliveries import Deliveries
 from tidegate.runtime.figures import EpochPace, Figures, Pace
 from tidegate.runtime.first_rows import FirstRows, Past, catching_up
@@ -50,6 +52,7 @@ from tidegate.runtime.queries import Joining, Query, brought
 from tidegate.runtime.refusals import stop_at_refused
 from tidegate.runtime.repartition import repartition
 from tidegate.runtime.results import Result
+from tidegate.runtime.source_statistics import live_costs
 from tidegate.spark.context import cores
 from tidegate.spark.typing import ask_spark
 from tidegate.storage import Storage
@@ -165,8 +168,12 @@ class LiveGraph:
                         f"there is no stream '{source}'",
                         help=did_you_mean(source, list(definitions), "streams"),
                     )
-            plan = outsource(plan, functions, ask_spark(lambda: self.spark))
+            asked = outsource(plan, functions, ask_spark(lambda: self.spark))
+            latest = self.ledger.latest
+            given = partial(live_costs, asked, definitions, joining.data, latest.sources)
+            plan = chosen(asked, latest.queries.get(name), latest.views, given)
             answer, known, history = self._answered(name, plan, definitions, functions, joining.history)
+            known = remembered(known, asked, plan)
             mine = answer.physical
             if not goes_on(name, answer, known):
                 raise Diagnostic(
@@ -431,7 +438,7 @@ class LiveGraph:
                 batch=before.batch if batch_id is None else batch_id,
                 partitions=self.partitions,
                 queries={q.name: q.known for q in self._queries.values()},
-                views=written(v for q in self._queries.values() for v in q.views),
+                views=written(v for q in self._queries.values() for v in q.kept_plans),
                 sources=done.sources,
                 horizon=self._horizon(before.horizon, upto),
                 layout=self._ready().layout,

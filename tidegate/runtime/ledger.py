@@ -66,6 +66,10 @@ class KnownQuery:
     """The parts of it that ran for others when it began: see `Manifest.views`."""
     as_one: str = ""
     """If it is a condition on the answer that runs for all queries that are alike: which one (see `runtime.alike`)."""
+    meaning: str = ""
+    """If it runs another plan than the rules alone give: what they give, as an identity."""
+    plan: str = ""
+    """That plan: see `Manifest.views`."""
 
 
 @dataclass(frozen=True)

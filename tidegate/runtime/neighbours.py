@@ -78,7 +78,8 @@ class Neighbours:
             if not other.history and other.name not in moment.before.queries:
                 self.remove(other, [q for n, q in others.items() if n != other.name])
                 answer, known = self.answer(other.name, other.plan, functions, moment)
-                known = replace(known, owner=other.known.owner)
+                before = other.known
+                known = replace(known, owner=before.owner, meaning=before.meaning, plan=before.plan)
                 found.append(
                     replace(
                         other, physical=answer.physical, known=known, views=answer.views, as_one=answer.as_one,

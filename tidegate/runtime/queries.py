@@ -48,6 +48,11 @@ class Query:
         return self.computed or self.plan
 
     @property
+    def kept_plans(self) -> tuple[Node, ...]:
+        """The plans that a restart must know to plan the same."""
+        return (*self.views, self.plan) if self.known.plan else self.views
+
+    @property
     def since(self) -> int:
         return self.known.since
 
