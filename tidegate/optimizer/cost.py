@@ -59,6 +59,12 @@ class Costs:
     epoch: float | None = None
     partitions: float = 1.0
 
+    @property
+    def without_steps(self) -> Costs:
+        """The same, but steps cost nothing: what is left is the price of rows."""
+        known = prices() if self.prices is None else self.prices
+        return replace(self, prices={name: replace(p, step=0.0) for name, p in known.items()})
+
     def setting(self, plan: op.Node) -> Setting:
         return self.setting_of([n for n in plan.walk() if isinstance(n, op.Scan)])
 

@@ -24,8 +24,8 @@ from tidegate.optimizer.formulas import Estimate, Setting
 from tidegate.optimizer.rules import ALTERNATIVES, JOIN_ORDER, Alternative
 from tidegate.scalars.expressions import conjoin, conjuncts, index_of, ref, references, substitute
 
-WORTH = 0.97
-"""A plan is taken instead of the greedy one if it costs less than this part of it: estimates are not better than that."""
+WORTH = 0.03
+"""A plan is taken instead of the greedy one if it saves this part of what the greedy one's rows cost: estimates are not better than that."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def search(
     except _TooLongError:
         return Found(greedy, before, before, memo.count, given_up=True)
     after = cost(best, costs)
-    if best == greedy or after.weight >= before.weight * WORTH:
+    if best == greedy or before.weight - after.weight <= WORTH * cost(greedy, costs.without_steps).weight:
         return Found(greedy, before, before, memo.count)
     return Found(best, after, before, memo.count)
 
