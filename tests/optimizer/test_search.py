@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 
 import pytest
 
@@ -13,7 +14,9 @@ from tidegate.algebra import operators as op
 from tidegate.calibration.steady import World, catalog, compared, planned, statistics
 from tidegate.optimizer.cost import Costs
 from tidegate.optimizer.driver import optimize
+from tidegate.optimizer.prices import Price, prices
 from tidegate.optimizer.search import Budget, join_block, search
+from tidegate.optimizer.statistics import SourceStatistics
 from tidegate.time import MAX
 
 CHAIN = (
@@ -135,6 +138,31 @@ def test_every_order_of_joins_means_the_same() -> None:
             assert wrong is None, f"seed {seed}: {wrong}"
             compared_orders += 1
     assert compared_orders >= CASES, compared_orders
+
+
+def test_what_is_found_means_the_same() -> None:
+    """The cheapest plan = reference, on generated queries, whatever prices say."""
+    others = 0
+    for seed in range(500_000, 500_000 + 3 * CASES):
+        case = Generator(seed).case()
+        names = sorted({n.name for n in case.optimized.walk() if isinstance(n, op.Scan)})
+        given = {n: SourceStatistics(10.0 ** -((seed + i) % 4), 1e4, 1e5) for i, n in enumerate(names)}
+        dice = random.Random(seed)
+        odd = {
+            name: Price(0.0, taken=10.0 ** dice.uniform(-9, -4), given=10.0 ** dice.uniform(-9, -4))
+            for name in prices()
+        }
+        found = search(case.optimized, Costs(given, odd, epoch=1_000.0))
+        if not found.is_other or not answerable(case):
+            continue
+        others += 1
+        chunks = frames(found.plan, case.streams.sources(case.width))
+        functions = {**case.catalog.functions, **case.catalog.aggregates}
+        whole = [t * case.streams.unit * case.width for t in INSTANTS]
+        answer = play(found.plan, chunks, [*whole[::5], MAX], functions)
+        wrong = difference(case.reference, case.plan, answer)
+        assert wrong is None, f"seed {seed}: {wrong}"
+    assert others >= CASES // 16, f"only {others} plans were others than the rules alone give"
 
 
 @pytest.mark.parametrize(
