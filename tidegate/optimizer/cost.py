@@ -23,8 +23,8 @@ from tidegate.optimizer.statistics import ColumnStatistics, Statistics, assumed,
 from tidegate.optimizer.window_formulas import expired, windowed
 from tidegate.scalars.expressions import conjoin, conjuncts, references, shift
 
-BYTES = 1e-12
-"""Seconds per tick that a kept byte is worth: of two plans with about equal work, the smaller one is better."""
+BYTES = 1e-11
+"""By which part a kept byte makes work dearer: of two plans with about equal work, the smaller one is better."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Cost:
     @property
     def weight(self) -> float:
         """One number by which plans are compared."""
-        return self.work + self.memory * BYTES
+        return self.work * (1.0 + self.memory * BYTES)
 
 
 @dataclass(frozen=True)
