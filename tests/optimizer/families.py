@@ -178,6 +178,7 @@ ALTERNATIVE_QUERIES: dict[str, tuple[Queries, Queries]] = {
     "push_grouping_below_join": (
         (f"SELECT l.a, r.c, MAX(l.b) AS m FROM {S5} l JOIN {R5} r ON l.a = r.a GROUP BY l.a, r.c", f"SELECT r.a, MIN(l.b) AS m FROM {S5} l JOIN {R5} r ON l.a = r.a GROUP BY r.a",
          f"SELECT k.a, k.b, COUNT(*) AS n, SUM(r.c) AS x FROM {R5} r JOIN K k ON r.a = k.a GROUP BY k.a, k.b", f"SELECT r.a, k.s, AVG(r.y) AS n FROM K k JOIN {R5} r ON r.a = k.a GROUP BY r.a, k.s",
+         f"SELECT l.a, r.c, MAX(l.b) AS m FROM {S5} l JOIN T t ON l.a = t.a JOIN {R5} r ON t.a = r.a GROUP BY l.a, r.c",
          f"SELECT k.a, COUNT(DISTINCT r.c) AS n FROM {R5} r JOIN {S5} k ON r.a = k.a GROUP BY k.a"),
         (f"SELECT l.a, r.c, COUNT(*) AS m FROM {S5} l JOIN {R5} r ON l.a = r.a GROUP BY l.a, r.c", f"SELECT r.c, MAX(l.b) AS m FROM {S5} l JOIN {R5} r ON l.a = r.a GROUP BY r.c",
          f"SELECT k.a, SUM(r.g) AS x FROM {R5} r JOIN K k ON r.a = k.a GROUP BY k.a, k.b", f"SELECT k.a, xor_all(r.g) AS x FROM {R5} r JOIN K k ON r.a = k.a GROUP BY k.a",

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.language.world import World
+from tests.optimizer.families import variants
 from tests.papers.auction import (
     CURRENCY_CONVERSION,
     DAY,
@@ -26,6 +27,7 @@ from tests.papers.auction import (
 from tidegate.algebra import operators as op
 from tidegate.algebra.printing import aggregation_text, expression_text
 from tidegate.algebra.windows import TimeWindow
+from tidegate.optimizer.driver import optimize
 from tidegate.scalars.expressions import index_of
 
 
@@ -60,6 +62,8 @@ def figure(node: op.Node) -> Any:
             return (symbol, expression_text(node.predicate, node.pair_schema).replace("`", ""), *inputs)
         case op.UnionAll():
             return ("∪", *inputs)
+        case op.Distinct():
+            return ("δ", *inputs)
         case op.Aggregate():
             calls = [aggregation_text(a, node.input.schema) for a in node.aggregations]
             keys = [node.input.schema[k].name for k in node.keys]
@@ -124,6 +128,61 @@ def test_q5_closing_price(world: World) -> None:
         # the seller identifier is projected out before the union to make the schemas compatible
         assert chooses_columns(side)
         assert [f.name for f in side.schema] == ["itemID", "price"]
+
+
+def optimized(world: World) -> op.Node:
+    return optimize(world.plan("SELECT * FROM ClosingPriceStream"))[0]
+
+
+def shapes(plan: op.Node, alternative: str) -> list[Any]:
+    """What an alternative makes of the parts of a plan."""
+    return [figure(other) for name, _, other in variants(plan) if name == alternative]
+
+
+def test_figure_9_grouping_below_the_join(world: World) -> None:
+    """The right-hand plan. That an item is sold once is not declared here, so auctions are made distinct before they meet."""
+    opened = ("ω", 2 * DAY, "OpenAuction")
+    merged = ("∪", ("ω", 2 * DAY, "Bid"), opened)
+    closed = ("⋈", "itemID#1 = itemID#2", merged, "ClosedAuction")
+    right = ("⋈", "itemID#1 = itemID#2", ("γ", "itemID", "MAX(price)", closed), ("δ", opened))
+    assert shapes(optimized(world), "push_grouping_below_join") == [right]
+
+
+def test_figure_9_with_the_invariant_of_the_auction(world: World) -> None:
+    """Where a key says that an item is opened once, the plan is that of the figure."""
+    keyed = world.plan("""
+        SELECT P.itemID, O.sellerID, MAX(P.price) AS price
+        FROM (SELECT itemID, bid_price AS price FROM Bid WINDOW(RANGE 2 DAYS)) P, ClosedAuction C,
+             OpenAuction WINDOW(PARTITION BY itemID ROWS 1) O
+        WHERE P.itemID = C.itemID AND C.itemID = O.itemID GROUP BY P.itemID, O.sellerID""")
+    (found,) = [
+        other for name, _, other in variants(optimize(keyed)[0]) if name == "push_grouping_below_join"
+    ]
+    (join, grouping) = [n for n in found.walk() if isinstance(n, op.Join | op.Aggregate)][::-1][:2]
+    assert isinstance(join, op.Join)
+    assert grouping == join.left
+    assert not any(isinstance(n, op.Distinct) for n in found.walk())
+
+
+def test_example_10_another_order_of_the_joins(world: World) -> None:
+    """The output of the union meets the auctions first, then those that closed."""
+    opened = ("ω", 2 * DAY, "OpenAuction")
+    merged = ("∪", ("ω", 2 * DAY, "Bid"), opened)
+    found = shapes(optimized(world), "associate_join")
+    assert (
+        "⋈",
+        "itemID#3 = itemID#1",
+        ("⋈", "itemID#1 = itemID#2", "ClosedAuction", opened),
+        merged,
+    ) in found
+
+
+def test_example_11_windows_and_maps(world: World) -> None:
+    """Maps pass the windows (rule 14), and one window stands above the union (rule 15)."""
+    plan = optimized(world)
+    union = next(n for n in plan.walk() if isinstance(n, op.UnionAll))
+    assert all(isinstance(side, op.Window) and chooses_columns(side.input) for side in union.inputs)
+    assert ("ω", 2 * DAY, ("∪", "Bid", "OpenAuction")) in shapes(plan, "pull_window_above_union")
 
 
 def test_q6_hot_item(world: World) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from tidegate.algebra import operators as op
 from tidegate.algebra.properties import equal_columns, properties
 from tidegate.optimizer.rules.join_forms import chosen
-from tidegate.scalars.expressions import conjuncts, ref, references, substitute
+from tidegate.scalars.expressions import conjuncts, index_of, ref, references, substitute
 from tidegate.types import BIGINT
 
 _ANYHOW = ("COUNT", "MIN", "MAX", "ARG_MIN", "ARG_MAX")
@@ -89,7 +89,7 @@ def push_grouping_below_join(node: op.Node) -> Iterator[op.Node]:
 
     Where no such key is known, but f does not see how often a row is there (MIN, MAX, DISTINCT), R becomes `δ(Π_{k', l}(R))`.
     """
-    for found in _grouped_joins(node):
+    for found in map(_by_keys, _grouped_joins(node)):
         equal = found.equal
         mine = {k for k in found.keys if found.is_mine(k)}
         theirs = {k for k in found.keys if not found.is_mine(k)}
@@ -108,6 +108,35 @@ def push_grouping_below_join(node: op.Node) -> Iterator[op.Node]:
             fields = tuple(found.other.schema[c] for c in other)
             narrow = op.Distinct(op.Project(found.other, tuple(map(ref, other)), fields))
             yield _below(found, sorted(mine), narrow, other)
+
+
+def _by_keys(found: _GroupedJoin) -> _GroupedJoin:
+    """The same, the join's condition reading a key where it read a column of mine that equals it."""
+    pairs = [(a + found.start, b + found.start) for a, b in _equal_within(found.mine)]
+    pairs += [(b, a) for a, b in pairs]
+    keys = {b: a for a, b in pairs if a in found.keys and b not in found.keys}
+    if found.join.predicate is None or not keys.keys() & found.asked:
+        return found
+    predicate = substitute(found.join.predicate, lambda i: ref(keys.get(i, i)))
+    return replace(found, join=replace(found.join, predicate=predicate))
+
+
+def _equal_within(plan: op.Node) -> list[tuple[int, int]]:
+    """Pairs of columns that are equal in every row of a plan, as far as its joins say."""
+    if isinstance(plan, op.Filter | op.Distinct | op.Window | op.TopK):
+        return _equal_within(plan.input)
+    if isinstance(plan, op.Project):
+        shown = [(i, index_of(e)) for i, e in enumerate(plan.expressions)]
+        below = _equal_within(plan.input)
+        return [(i, j) for a, b in below for i, c in shown if c == a for j, d in shown if d == b]
+    if not isinstance(plan, op.Join) or plan.kind not in ("inner", "semi", "anti"):
+        return []
+    left = _equal_within(plan.left)
+    if plan.kind != "inner":
+        return left
+    width = len(plan.left.schema)
+    right = [(a + width, b + width) for a, b in _equal_within(plan.right)]
+    return [*left, *right, *equal_columns(plan)]
 
 
 def _cannot_fail(a: op.Aggregation, found: _GroupedJoin) -> bool:
@@ -149,7 +178,7 @@ def _lowered(a: op.Aggregation, start: int) -> op.Aggregation:
 
 def push_partial_grouping_below_join(node: op.Node) -> Iterator[op.Node]:
     """`γ_{k; f}(S ⋈_p R) = γ_{k; f'}(γ_{k, p; f}(S) ⋈_p R)` for COUNT, MIN and MAX of S, which are made of parts: a sum of counts, and so on."""
-    for found in _grouped_joins(node):
+    for found in map(_by_keys, _grouped_joins(node)):
         below, _ = chosen(found.mine)
         if isinstance(below, op.Aggregate) or not all(_is_divisible(a) for a in found.aggregations):
             continue
