@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tidegate.algebra.operators import Distinct, Except, Intersect, Scan, UnionAll
 from tidegate.kernels.sweep_groups import group_rows
-from tidegate.kernels.sweep_ranks import Order, _dense_ranks, rank_rows
+from tidegate.kernels.sweep_ranks import Order, _dense_ranks, _ranked_by_all, _ranked_by_first, rank_rows
 from tidegate.physical.lowering import compile_plan
 from tidegate.time import MAX
 from tidegate.types import DOUBLE, INT, STRING, Field, Type, array, normalize
@@ -108,6 +108,28 @@ def test_ranks_without_sorting_are_those_of_sorting(rows, descending, nulls_last
     sorted_rank, _ = rank_rows(pl.DataFrame([pl.Series("g", group), values]), [Order("g"), order])
     assert rank.tolist() == sorted_rank.tolist()
     assert rank[example].tolist() == list(range(len(example)))
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(0, 3), st.none() | st.integers(0, 40), st.sampled_from([None, "", "x", "y"])),
+        min_size=1,
+        max_size=40,
+    ),
+    descending=st.booleans(),
+)
+def test_ranks_by_two_columns_first_are_those_by_all(rows, descending):
+    frame = pl.DataFrame(rows, schema={"g": pl.Int32, "v": pl.Int64, "s": pl.String}, orient="row")
+    orders = [Order("g"), Order("v", descending), Order("s")]
+    rank, _ = _ranked_by_all(frame, orders)
+    found = _ranked_by_first(frame, orders)
+    ties = Counter((g, v) for g, v, _ in rows)
+    if 4 * sum(n for n in ties.values() if n > 1) > len(rows):
+        assert found is None
+        return
+    assert found is not None
+    assert found[0].tolist() == rank.tolist()
+    assert rank[found[1]].tolist() == list(range(len(found[1])))
 
 
 KEYS = st.tuples(

@@ -103,11 +103,14 @@ class TopKKernel:
             valid = consolidate(lasting) if lasting.height and lasting["n"].min() < 0 else lasting  # type: ignore[operator]
             shelf, near = None, (live, expiring.height, [valid], new)
         line = build_timeline(*near, self._keys, upto)
-        if shelf is not None:
-            shelf = shelf.after(expiring, new.filter(pl.col("te") >= upto), self._keys, self._codes)
-        after["live"] = Table(*keep_live(rest, new, upto), shelf)
-        added = new.filter(pl.col("te") == MAX).select(lasting.columns)
-        after["lasting"] = indexed(index_of(state["lasting"], self._keys), added, summed)
+        if upto == MAX:  # no row comes that would be compared with others
+            after = dict(self.initial())
+        else:
+            if shelf is not None:
+                shelf = shelf.after(expiring, new.filter(pl.col("te") >= upto), self._keys, self._codes)
+            after["live"] = Table(*keep_live(rest, new, upto), shelf)
+            added = new.filter(pl.col("te") == MAX).select(lasting.columns)
+            after["lasting"] = indexed(index_of(state["lasting"], self._keys), added, summed)
         if line is None:
             return after, empty_chunk(self.node.schema)
         universe = build_universe(line, line.elements, np.ones(len(line.n), np.bool_), self._orders())
