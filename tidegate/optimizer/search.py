@@ -30,7 +30,7 @@ WORTH = 0.03
 
 @dataclass(frozen=True)
 class Budget:
-    """How far a search goes: expressions that it keeps, relations of a join whose orders it compares, and seconds."""
+    """How far a search goes: expressions that it keeps, relations of a join whose orders it compares, and seconds of processor."""
 
     expressions: int = 1_500
     relations: int = 6
@@ -111,7 +111,7 @@ class _Memo:
     _by_plan: dict[op.Node, int] = field(default_factory=dict)
     _by_member: dict[op.Node, int] = field(default_factory=dict)
     _todo: list[tuple[int, op.Node]] = field(default_factory=list)
-    _begun: float = field(default_factory=time.monotonic)
+    _begun: float = field(default_factory=time.thread_time)
 
     @property
     def is_full(self) -> bool:
@@ -138,7 +138,7 @@ class _Memo:
             self._join(group, member, below)
 
     def _join(self, group: int, member: op.Node, below: tuple[int, ...]) -> None:
-        if time.monotonic() - self._begun > self.budget.seconds:
+        if time.thread_time() - self._begun > self.budget.seconds:
             raise _TooLongError
         self.groups[group].members[member] = below
         self._by_member.setdefault(member, group)
