@@ -18,6 +18,7 @@ from tests.fuzz.queries import Case
 from tests.fuzz.streams import FIRST, TIMESTAMPS
 from tests.state_log import StateLog
 from tidegate.algebra import operators as op
+from tidegate.algebra.sequences import WindowSequence
 from tidegate.errors import Diagnostic
 from tidegate.kernels.rows import Frame, from_rows, to_rows
 from tidegate.physical.lowering import compile_plan
@@ -114,10 +115,17 @@ REFUSED = (
 
 
 def answerable(case: Case) -> bool:
-    """Whether the query has an answer at every change point, over these rows."""
+    """Whether the query has an answer at every change point, over these rows.
+
+    A window whose bounds the rows break has none, also where the answer does not depend on it at any instant.
+    """
+    sequences = [
+        n for n in case.plan.walk() if isinstance(n, op.Window) and isinstance(n.spec, WindowSequence)
+    ]
     try:
-        for t in case.reference.change_points(case.plan):
-            case.reference.snapshot(case.plan, t)
+        for plan in (*sequences, case.plan):
+            for t in case.reference.change_points(plan):
+                case.reference.snapshot(plan, t)
     except Diagnostic as problem:
         if problem.condition not in REFUSED:
             raise

@@ -145,6 +145,12 @@ def test_what_cannot_be_told_is_an_error_with_its_place(folder: Path, statement:
     assert problem(statement).condition == condition
 
 
+def test_a_file_in_from_that_is_not_there_is_called_what_it_was_called() -> None:
+    found = problem("SELECT * FROM 'bb.csv' ORDERED BY ts")
+    assert found.message == "there is no file or directory 'bb.csv'"
+    assert found.help == "did you mean 'b.csv'?"
+
+
 def test_a_file_in_from_is_a_stream_by_its_name() -> None:
     world = World()
     query = "SELECT b.item FROM 'b.csv' ORDERED BY ts WINDOW(RANGE 1 MINUTE) WHERE b.price > 2"

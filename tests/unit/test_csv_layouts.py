@@ -54,3 +54,28 @@ def test_a_file_that_nobody_can_look_into_must_not_be_lost(tmp_path: Path) -> No
     (tmp_path / "3.csv").write_bytes(b"b,a,t\n")
     with pytest.raises(Diagnostic, match=r"2\.csv\.zst"):
         layouts(tmp_path)
+
+
+def columns(place: Path, *options: tuple[str, str]) -> list[str]:
+    found = CsvFiles().columns(StreamDefinition("S", (), SourceCall("csv", (str(place),), options)))
+    return [f"{field.name} {field.type}" for field in found]
+
+
+def test_a_broken_value_that_makes_a_column_a_text_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "1.csv").write_text("name,v,t\na,1.5,1\nb,broken,2\nc,2.5,3\n")
+    (tmp_path / "2.csv").write_text("name,v,t\nd,4,4\n")
+    assert columns(tmp_path) == ["name STRING", "v STRING", "t BIGINT"]
+    (said,) = [r.getMessage() for r in caplog.records]
+    assert "column 'v' is read as STRING: 3 of 4 values are DOUBLE, but 'broken' is not" in said
+    assert "(v DOUBLE, …)" in said
+    caplog.clear()
+    assert columns(tmp_path, ("null", "broken")) == ["name STRING", "v DOUBLE", "t BIGINT"]
+    assert not caplog.records
+
+
+def test_nothing_is_said_of_columns_that_are_texts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "1.csv").write_text("code,day,t\n007,1/2/2026,1\n12,2/2/2026,2\nx,never,3\ny,3/2/2026,4\n")
+    assert columns(tmp_path) == ["code STRING", "day STRING", "t BIGINT"]
+    assert not caplog.records

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import IO, Any
@@ -25,7 +26,7 @@ from tidegate.connectors.files import (
     missing_column,
     opened,
 )  # fmt: skip
-from tidegate.connectors.inference import SAMPLE, nothing_there, type_of_texts
+from tidegate.connectors.inference import SAMPLE, nothing_there, strangers, type_of_texts
 from tidegate.connectors.lines import text_columns
 from tidegate.connectors.raw import (
     CORRUPT,
@@ -40,7 +41,9 @@ from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
 from tidegate.language.signatures import Option, Signature
 from tidegate.spark.values import quote, schema_ddl
-from tidegate.types import STRING, Field, Schema
+from tidegate.types import STRING, Field, Schema, Type
+
+LOG = logging.getLogger("tidegate")
 
 TEXT_FORM = (
     Option(
@@ -159,7 +162,11 @@ class CsvFiles(FileSource):
                             texts += [v for v in (values[i],) if v not in ("", settings.get("null"))]
         if not rows:
             raise nothing_there(definition.name, files[0])
-        return tuple(Field(name, type_of_texts(texts, settings)) for name, texts in columns.items())
+        found = tuple(Field(name, type_of_texts(texts, settings)) for name, texts in columns.items())
+        for field in found:
+            if field.type == STRING and (odd := strangers(columns[field.name], settings)) is not None:
+                LOG.warning(_said(field.name, len(columns[field.name]), *odd))
+        return found
 
     def place(self, definition: StreamDefinition, file: str, row: int) -> str:
         settings = self.signature.settings(definition.source.options)
@@ -223,6 +230,20 @@ class CsvFiles(FileSource):
         if "date_format" in settings:
             readers["DATE"] = f"CAST(try_to_timestamp({{}}, {_pattern(settings['date_format'])}) AS DATE)"
         return shaped(definition, frame, "_path", "_block", POSITION, readers)
+
+
+def _said(column: str, values: int, nearly: Type, odd: Sequence[str]) -> str:
+    """What is said of a column that some values make a text.
+
+    >>> print(_said("v", 9, Type("DOUBLE"), ["n/a"]))
+    column 'v' is read as STRING: 8 of 9 values are DOUBLE, but 'n/a' is not. Where it stands for NULL, say WITH (null = 'n/a'); declared columns (v DOUBLE, …) refuse such rows
+    """
+    shown = odd[0] if len(odd[0]) <= 40 else f"{odd[0][:40]}…"
+    null = f"Where it stands for NULL, say WITH (null = '{shown}'); d" if len({*odd}) == 1 else "D"
+    return (
+        f"column '{column}' is read as STRING: {values - len(odd):,} of {values:,} values are {nearly}, but '{shown}' is not. "
+        f"{null}eclared columns ({column} {nearly}, …) refuse such rows"
+    )
 
 
 def _pattern(text: str) -> str:

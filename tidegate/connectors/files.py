@@ -271,7 +271,9 @@ def _not_found(definition: StreamDefinition, path: str) -> Diagnostic:
     beside = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     return Diagnostic(
         "SOURCE_NOT_FOUND",
-        f"the source of '{definition.name}' does not exist: {path}",
+        f"there is no file or directory '{path}'"
+        if definition.unnamed
+        else f"the source of '{definition.name}' does not exist: {path}",
         help=did_you_mean(os.path.basename(path), beside[:20], "files")
         if beside
         else f"there is no directory {folder}",

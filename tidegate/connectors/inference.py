@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from tidegate.errors import Diagnostic
@@ -50,16 +51,41 @@ def type_of_texts(texts: Iterable[str], settings: Mapping[str, str] | None = Non
     ['DATE', 'TIMESTAMP', 'STRING']
     """
     values = [text.strip() for text in texts]
-    numbers: tuple[tuple[Type, Reader], ...] = (
+    for type_, reads in _readers(settings or {}):
+        if values and all(map(reads, values)):
+            return type_
+    return STRING
+
+
+def strangers(
+    texts: Sequence[str], settings: Mapping[str, str] | None = None
+) -> tuple[Type, list[str]] | None:
+    """The type that nearly all of these texts have, and the few that keep the column from it: one, or one in ten.
+
+    >>> nearly, odd = strangers(["1", "2.5", "3", "broken"])
+    >>> str(nearly), odd
+    ('DOUBLE', ['broken'])
+    >>> strangers(["a", "b", "1", "2"]), strangers(["1", "x"]), strangers([])
+    (None, None, None)
+    """
+    few = max(1, len(texts) // 10) if len(texts) > 2 else 0
+    found: list[tuple[Type, list[str]]] = []
+    for type_, reads in _readers(settings or {}):
+        odd = [*islice((text for text in texts if not reads(text.strip())), few + 1)]
+        if len(odd) <= few and len(odd) < len(texts):
+            found.append((type_, odd))
+    return min(found, key=lambda f: len(f[1]), default=None)
+
+
+def _readers(settings: Mapping[str, str]) -> tuple[tuple[Type, Reader], ...]:
+    """Types, the narrowest first, and which texts they read."""
+    return (
         (BOOLEAN, lambda text: text.lower() in ("true", "false")),
         (BIGINT, lambda text: _is_whole(text, 64)),
         (decimal(_LONGEST, 0), lambda text: _is_whole(text, None)),
         (DOUBLE, lambda text: _REAL.fullmatch(text) is not None),
+        *_times(settings),
     )
-    for type_, reads in (*numbers, *_times(settings or {})):
-        if values and all(map(reads, values)):
-            return type_
-    return STRING
 
 
 def _is_whole(text: str, bits: int | None) -> bool:

@@ -41,7 +41,8 @@ def base_definition(statement: syntax.CreateBase, catalog: Catalog) -> StreamDef
     own = {o.name: options.pop(o.name) for o in common if o.name in options}
     source = replace(source, options=tuple(options.items()))
     stops = own.get("on_error") == "stop"
-    definition = StreamDefinition(name, columns, source, table=table, stops=stops)
+    unnamed = bool(statement.args.get("unnamed"))
+    definition = StreamDefinition(name, columns, source, table=table, stops=stops, unnamed=unnamed)
     if statement.args.get("columns") is None:
         with _placing(statement.args["source"]):
             definition = replace(definition, columns=_inferred_columns(definition))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from sqlglot import exp
 
 from tidegate.errors import Diagnostic
@@ -44,10 +42,10 @@ def file_definition(reference: FileReference, catalog: Catalog) -> StreamDefinit
     times = {k: v for k in ("ordered_by", "valid", "batch") if (v := bare.args.get(k)) is not None}
     statement = syntax.CreateBase(
         kind="STREAM" if times else "TABLE", this=name, source=bare.args["source"],
-        options=bare.args.get("options"), **times,
+        options=bare.args.get("options"), unnamed=True, **times,
     )  # fmt: skip
     try:
-        return replace(base_definition(statement, catalog), unnamed=True)
+        return base_definition(statement, catalog)
     except Diagnostic as diagnostic:
         raise diagnostic.at(span_of(reference.this)) from None
 

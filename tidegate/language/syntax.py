@@ -45,11 +45,12 @@ class CreateBase(Statement):
     """`CREATE STREAM | TABLE`, `REGISTER SOURCE`: a leaf of plans.
 
     `kind` is STREAM, TABLE or SOURCE; `columns` are sqlglot ColumnDefs, or None: as the source has them; `source` is a call.
+    `unnamed`: it stands for a file in FROM.
     """
 
     arg_types: ClassVar[dict[str, bool]] = {
         "kind": True, "this": True, "columns": False, "source": True, "ordered_by": False, "valid": False,
-        "batch": False, "options": False, "replace": False,
+        "batch": False, "options": False, "replace": False, "unnamed": False,
     }  # fmt: skip
 
 
