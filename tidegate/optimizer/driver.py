@@ -1,8 +1,8 @@
 """The optimizer's driver: tries named rules until none fires, and distrusts each of them.
 
 A rule is a function `rule(node) -> Node | None` that looks at one operator (and what stands directly beneath it) and returns a plan that
-means the same, or None. After every firing the columns must be what they were, no stream may be read that was not, and every key and property that
-was known before must still be known (`unkept`); the error names the rule. What a rule needs of rows that it does not see, it asks
+means the same, or None. After every firing the columns must be what they were and no stream may be read that was not; the error names the rule. A rule after
+which a key or property is not known that was known before is not followed there: what is known is worth more. What a rule needs of rows that it does not see, it asks
 `never_fails`, `properties` and the kinds of operators: conventional rules match operators on relations only, so they stay inside snapshot-reducible
 sub-plans (PIPES 6.4.1), and what passes a window is said by rules about windows.
 """
@@ -40,8 +40,13 @@ class Firing:
         return f"{self.rule}: {formula(self.before)}  =>  {formula(self.after)}"
 
 
-def optimize(plan: op.Node, rules: Sequence[Rule] = RULES) -> tuple[op.Node, tuple[Firing, ...]]:
-    """A plan that means the same and costs less, and how it came about."""
+def optimize(
+    plan: op.Node, rules: Sequence[Rule] = RULES, strict: bool = False
+) -> tuple[op.Node, tuple[Firing, ...]]:
+    """A plan that means the same and costs less, and how it came about.
+
+    A rule that forgets a key or property is not followed there; with `strict`, that is an error, too.
+    """
     trace: list[Firing] = []
     done: dict[op.Node, op.Node] = {}
     known: dict[op.Node, Properties] = {}
@@ -63,7 +68,11 @@ def optimize(plan: op.Node, rules: Sequence[Rule] = RULES) -> tuple[op.Node, tup
             better = rule(current)
             if better is None or better == current:
                 continue
-            problem = unkept(current, better, known)
+            problem = broken(current, better)
+            if problem is None:
+                problem = forgotten(current, better, known)
+                if problem is not None and not strict:
+                    continue
             if problem is not None:
                 raise internal(f"rule {rule.__name__} {problem}")
             trace.append(Firing(rule.__name__, current, better))
@@ -79,16 +88,21 @@ def optimize(plan: op.Node, rules: Sequence[Rule] = RULES) -> tuple[op.Node, tup
 
 
 def unkept(before: op.Node, after: op.Node, known: dict[op.Node, Properties] | None = None) -> str | None:
-    """What was promised of a plan and does not hold of the one that is to replace it, as what a rule did; None: nothing.
+    """What was promised of a plan and is not of the one that is to replace it, as what a rule did; None: nothing."""
+    return broken(before, after) or forgotten(before, after, known)
 
-    `known` remembers properties of plans.
-    """
+
+def broken(before: op.Node, after: op.Node) -> str | None:
+    """What shows that a plan cannot take the place of another: other columns, or other streams."""
     expected, found = before.schema, after.schema
     if [(f.name, f.type, f.hidden) for f in expected] != [(f.name, f.type, f.hidden) for f in found]:
         return f"changed the schema from {_columns(before)} to {_columns(after)}"
     read, had = ({n.leaf for n in plan.walk() if isinstance(n, op.Scan)} for plan in (after, before))
-    if read - had:
-        return f"reads {', '.join(sorted(read - had))}, which was not read before"
+    return f"reads {', '.join(sorted(read - had))}, which was not read before" if read - had else None
+
+
+def forgotten(before: op.Node, after: op.Node, known: dict[op.Node, Properties] | None = None) -> str | None:
+    """A key or property that was known of a plan and is not of the one that is to replace it. `known` remembers properties of plans."""
     was, is_ = properties(before, known), properties(after, known)
     lost = [sorted(key) for key in was.keys if not is_.has_key(key)]
     if lost:
