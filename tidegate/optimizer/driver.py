@@ -87,11 +87,6 @@ def optimize(
     return visit(plan, 0), tuple(trace)
 
 
-def unkept(before: op.Node, after: op.Node, known: dict[op.Node, Properties] | None = None) -> str | None:
-    """What was promised of a plan and is not of the one that is to replace it, as what a rule did; None: nothing."""
-    return broken(before, after) or forgotten(before, after, known)
-
-
 def broken(before: op.Node, after: op.Node) -> str | None:
     """What shows that a plan cannot take the place of another: other columns, or other streams."""
     expected, found = before.schema, after.schema
