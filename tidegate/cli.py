@@ -150,9 +150,15 @@ def _only_name(name: str | None, text: str) -> str | None:
 @app.command()
 def status(
     state: Annotated[str, typer.Argument(metavar="DIRECTORY", help="The state directory of a live run.")],
+    prometheus: Annotated[bool, typer.Option("--prometheus", help="As Prometheus reads it.")] = False,
 ) -> None:
-    """Where the live runs of a state directory are, also while they run: how fast they are, and why they failed."""
-    show_state(state)
+    """Where the live runs of a state directory are, also while they run: how fast they are, what their operators do, and why they failed."""
+    if prometheus:
+        from tidegate.runtime.summary import prometheus_of
+
+        print(prometheus_of(state), end="")
+    else:
+        show_state(state)
 
 
 @app.command()
@@ -161,15 +167,18 @@ def explain(
     json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     graphviz: Annotated[bool, typer.Option("--graphviz", help="As a Graphviz digraph.")] = False,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="As a Mermaid flowchart.")] = False,
+    analyze: Annotated[
+        bool, typer.Option("--analyze", help="Run the queries, and show what was measured.")
+    ] = False,
     master: Master = None,
     closed: Closed = False,
     read: Read = None,
     write: Write = None,
 ) -> None:
-    """Show the plan of each query of a script, without running it."""
+    """Show the plan of each query of a script, without running it, or with what was measured when it ran."""
     form = "json" if json else "graphviz" if graphviz else "mermaid" if mermaid else "text"
     rules = policy_of(closed, read, write)
-    _each_query(script, master, rules, lambda query: print(query.explain(form)))
+    _each_query(script, master, rules, lambda query: print(query.explain(form, analyze)))
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,8 +31,10 @@ from tidegate.optimizer.driver import Firing, optimize
 from tidegate.optimizer.expiration import expiring
 from tidegate.optimizer.search import Found, has_choice, search
 from tidegate.physical.identity import identity_of, plan_identity
+from tidegate.physical.printing import describe
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.explaining import explained
+from tidegate.runtime.metrics import measured_lines, reads_metrics
 from tidegate.runtime.notebook import NotebookProgress, in_notebook
 from tidegate.runtime.places import Epochs
 from tidegate.runtime.previews import SIZES, heads_of
@@ -218,6 +221,19 @@ class Query:
         """
         return self.run().at(instant, batch)
 
+    def now(self) -> DataFrame:
+        """The answer of a query over tables alone, which is the same at every instant.
+
+        Example: `tg.query("SELECT title, cpu_seconds FROM tidegate.metrics").now().show()`
+        """
+        if streams := [n for n, d in self.definitions.items() if not d.table]:
+            raise Diagnostic(
+                "STREAM_BESIDE_TABLES",
+                f"'{streams[0]}' is a stream: how things are now is asked of tables such as tidegate.metrics",
+                help="ask for the table by itself, or join it with other tables",
+            ).locate(self.bound.text)
+        return self.run().at(0)
+
     def start(
         self,
         name: str | None = None,
@@ -238,6 +254,12 @@ class Query:
         Example: `h = tg.query("SELECT room FROM Temp WINDOW(RANGE 5)").start("hot", epoch=0.5)`
         """
         check_said(epoch, retention, epochs)
+        if reads_metrics(self.bound.plan):
+            raise Diagnostic(
+                "METRICS_LIVE",
+                "metrics say how things are now: a running query cannot read them",
+                help="ask for them by a SELECT, as often as needed",
+            ).locate(self.bound.text)
         if sink is not None and hasattr(sink, "path"):
             self.bound.catalog.policy.check_value("sink", "", "path", sink.path)
         with self._located():
@@ -332,11 +354,14 @@ class Query:
 
         return synchronization.report(self.bound.plan, since, upto, events)
 
-    def explain(self, form: str = "text") -> str:
-        """The plan: as text with the rules that fired and the stages, or as json, graphviz or mermaid.
+    def explain(self, form: str = "text", analyze: bool = False) -> str:
+        """The plan: as text with the rules that fired and the stages, or as json, graphviz or mermaid. With `analyze`, the query is run over
+        recorded data first, and what was measured stands beside each operator.
 
         Example: `print(q.explain())`
         """
+        if analyze:
+            return self._analyzed()
         if form != "text":
             return {"json": to_json, "graphviz": to_graphviz, "mermaid": to_mermaid}[form](self.plan)
         with self._located():
@@ -345,6 +370,20 @@ class Query:
             running = self.session.running.shared_by(self.asked().kind, self.plan, self.functions)
         other = None if self.is_live else self.cheapest
         return explained(self.bound.plan, self.plan, self.optimized[1], physical, running, other)
+
+    def _analyzed(self) -> str:
+        if self.is_live:
+            raise Diagnostic(
+                "SOURCE_LIVE",
+                "EXPLAIN ANALYZE runs a query over recorded streams",
+                help="start the query, and ask SELECT * FROM tidegate.metrics",
+            )
+        began = time.perf_counter()
+        epochs = self.run().measured()
+        seconds = time.perf_counter() - began
+        ran = describe(epochs[-1].physical.plan, self.functions, measured_lines(epochs))
+        took = f"{len(epochs)} epoch{'s' * (len(epochs) != 1)} in {seconds:.2f} s"
+        return explained(self.bound.plan, self.plan, self.optimized[1], f"{ran}\n{took}", [])
 
     @cached_property
     def functions(self) -> dict[str, Any]:
@@ -387,7 +426,10 @@ def _run_group(group: Mapping[int, Query], progress: Progress | None) -> dict[in
         functions |= query.functions
         data |= query.data
     engine = next(iter(group.values())).session.engine
-    plans = {str(i): q.plan for i, q in group.items()}
+    names = {i: q.name for i, q in group.items()}
+    if len(set(names.values())) < len(names):
+        names = {i: f"{name} {i}" for i, name in names.items()}
+    plans = {names[i]: q.plan for i, q in group.items()}
     try:
         results = engine.run_all(plans, definitions, functions, data, progress)
     except Diagnostic as diagnostic:
@@ -397,4 +439,4 @@ def _run_group(group: Mapping[int, Query], progress: Progress | None) -> dict[in
     except Exception as problem:
         first = next(iter(group.values()))
         raise foreign(problem).at(anywhere(first.bound.plan)).locate(first.bound.text) from problem
-    return {i: replace(results[str(i)], name=q.name, key=q.key) for i, q in group.items()}
+    return {i: replace(results[names[i]], name=q.name, key=q.key) for i, q in group.items()}

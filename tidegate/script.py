@@ -53,6 +53,8 @@ class Host(Protocol):
 
     def bound_query(self, statement: exp.Expression, text: str) -> Query: ...
 
+    def is_snapshot(self, statement: exp.Expression) -> bool: ...
+
     def sink_of(self, statement: syntax.InsertInto, text: str) -> SourceCall: ...
 
 
@@ -111,7 +113,7 @@ class Script:
 
     def _asked(self, statement: exp.Expression) -> _Asked | None:
         """A query, with its sink; None: another statement."""
-        if isinstance(statement, exp.Query):
+        if isinstance(statement, exp.Query) and not self._host.is_snapshot(statement):
             query = self._host.bound_query(statement, self._text)
             return _Asked(query, query.is_live)
         if isinstance(statement, syntax.InsertInto):

@@ -39,6 +39,8 @@ from tidegate.language.statements import define
 from tidegate.policy import OPEN, Policy
 from tidegate.query import Query, run_together
 from tidegate.redaction import masked
+from tidegate.runtime import metrics
+from tidegate.runtime.activities import MeasuredEpoch
 from tidegate.runtime.engine import Engine, check_place
 from tidegate.runtime.quarantines import refused_anywhere
 from tidegate.runtime.results import Result
@@ -97,7 +99,7 @@ class Session(OwnConnectors, Settings):
         packages: Sequence[str] = (),
         conf: Mapping[str, str] | None = None,
     ) -> None:
-        self.catalog = replace(registry.catalog(), policy=policy)
+        self.catalog = replace(registry.catalog(), policy=policy).with_definition(metrics.DEFINITION)
         self.data: dict[str, Any] = {}
         self._given, self._master, self._state = spark, master, state
         self._partitions, self._verbose = partitions, verbose
@@ -275,15 +277,14 @@ class Session(OwnConnectors, Settings):
                 inferred = isinstance(statement, syntax.CreateBase) and statement.args.get("columns") is None
                 return self.describe(statement.this.name) if inferred else None
             case syntax.Explain():
-                return self.bound_query(statement.args["query"], text).explain()
+                query = self.bound_query(statement.args["query"], text)
+                return query.explain(analyze=bool(statement.args.get("analyze")))
             case syntax.Preview():
-                rows = statement.args.get("rows")
-                return self.bound_query(statement.args["query"], text).preview(
-                    10 if rows is None else int(rows.this)
-                )
+                count = 10 if (rows := statement.args.get("rows")) is None else int(rows.this)
+                return self.bound_query(statement.args["query"], text).preview(count)
             case syntax.Verify():
-                count = statement.args.get("instants")
-                instants = "all" if count is None else int(count.this)
+                given = statement.args.get("instants")
+                instants = "all" if given is None else int(given.this)
                 return self.bound_query(statement.args["query"], text).verify(instants, progress)
             case syntax.AsOf():
                 return self._as_of(statement, text, progress)
@@ -314,6 +315,8 @@ class Session(OwnConnectors, Settings):
                     return described(file_definition(statement.this, self.catalog).scan.schema)
             case syntax.DescribeDefinition():
                 return self.describe(statement.this.name, text, statement)
+        if self.is_snapshot(statement):
+            return self._of_metrics(statement, text)
         query = self.bound_query(statement, text)
         if query.bound.output == "COMPLETE" and not query.is_live:
             return complete(query.run(progress), self.here)
@@ -395,7 +398,10 @@ class Session(OwnConnectors, Settings):
         """A parsed query, bound; `text` is the script it stands in."""
         text = masked(text)
         self._refuse_reading(statement, text)
-        return Query(self, bind(statement, self.catalog, text, self._ask), self._next_name(), self.data)
+        bound, data = bind(statement, self.catalog, text, self._ask), self.data
+        if metrics.reads_metrics(bound.plan):
+            data = {**data, metrics.NAME: metrics.metrics_table(self._measured())}
+        return Query(self, bound, self._next_name(), data)
 
     def _next_name(self) -> str:
         self._asked += 1
@@ -434,6 +440,23 @@ class Session(OwnConnectors, Settings):
         Example: `print(tg.graph("mermaid"))`
         """
         return self.running.drawn(form)
+
+    def metrics(self) -> DataFrame:
+        """What was measured of everything that runs in the last epochs, and in the last run over recorded data: `tidegate.metrics`.
+
+        Example: `tg.metrics().orderBy("cpu_seconds", ascending=False).show()`
+        """
+        return self.spark.createDataFrame(metrics.metrics_table(self._measured()))
+
+    def prometheus(self) -> str:
+        """The figures of everything that runs, in Prometheus' text format.
+
+        Example: `print(tg.prometheus())`
+        """
+        return self.running.prometheus()
+
+    def _measured(self) -> list[MeasuredEpoch]:
+        return [*self.running.measured(), *self.engine.measured]
 
     def quarantine(self, name: str) -> DataFrame:
         """The rows that a stream or table refused in all runs that the state directory holds: `run`, `epoch`, `reason`, `raw`, `file`.
@@ -500,6 +523,17 @@ class Session(OwnConnectors, Settings):
             if rows is not None and (ordered := order.applied_here(rows)) is not None:
                 return ordered
             return order.applied(result.at(instant, number))
+
+    def is_snapshot(self, statement: exp.Expression) -> bool:
+        """Whether a query asks how things are now, and so has one answer: it reads the metrics.
+
+        Example: `tg.is_snapshot(parse("SELECT * FROM tidegate.metrics")[0])`
+        """
+        return isinstance(statement, exp.Query) and metrics.mentions_metrics(statement, self.catalog)
+
+    def _of_metrics(self, statement: exp.Expression, text: str) -> DataFrame:
+        asked, order = with_order(*without_order(statement))
+        return order.applied(self.bound_query(asked, text).now())
 
     def _over_snapshots(
         self,

@@ -306,8 +306,12 @@ class Binder:
         if not isinstance(ast.this, exp.Identifier):
             raise unsupported("functions are not available in FROM").at(span_of(ast))
         name = ast.name
+        if ast.db and isinstance(own := self.catalog.find(f"{ast.db}.{name}"), StreamDefinition):
+            return own.scan, name, False
         if ast.args.get("db"):
-            raise unsupported("names have one part: there are no databases").at(span_of(ast))
+            raise unsupported(
+                "names have one part: there are no databases; what was measured is in tidegate.metrics"
+            ).at(span_of(ast))
         cte = self.ctes.get(name.lower())
         if cte is not None:
             plan = replace(self, ctes=cte.known).query(cte.query, None)

@@ -182,7 +182,8 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         if self._match_text_seq("STOP"):
             return syntax.StopQuery(this=self._expect_name("the name of a query"))
         if self._match_text_seq("EXPLAIN"):
-            return syntax.Explain(query=self._parse_query())
+            analyze = bool(self._match_text_seq("ANALYZE"))
+            return syntax.Explain(analyze=analyze, query=self._parse_query())
         if self._match_text_seq("PREVIEW"):
             return syntax.Preview(rows=self._parse_whole("how many rows"), query=self._parse_query())
         if self._match_text_seq("VERIFY"):
@@ -339,9 +340,10 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         return syntax.InsertInto(sink=sink, options=options, this=name, query=self._parse_query())
 
     def _parse_describe_statement(self) -> exp.Expression:
-        return syntax.DescribeDefinition(
-            this=parse_described(self) or self._expect_name("a stream, view or table")
-        )
+        what = parse_described(self) or self._expect_name("a stream, view or table")
+        if isinstance(what, exp.Identifier) and self._match(TokenType.DOT):
+            what.set("this", f"{what.name}.{self._expect_name('a name').name}")
+        return syntax.DescribeDefinition(this=what)
 
     def _parse_set_statement(self) -> exp.Expression:
         name = self._expect_name("an option")

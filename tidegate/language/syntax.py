@@ -85,7 +85,9 @@ class StopQuery(Statement):
 
 
 class Explain(Statement):
-    arg_types: ClassVar[dict[str, bool]] = {"query": True}
+    """`EXPLAIN [ANALYZE] query`; ANALYZE: with what was measured when it ran."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"query": True, "analyze": False}
 
 
 class Preview(Statement):

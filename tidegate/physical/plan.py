@@ -227,6 +227,23 @@ def _rooms(inputs: Iterable[Identity], operators: Iterable[Operator]) -> dict[Id
     return {id_: find(id_) for id_ in leader}
 
 
+def users(plan: Plan) -> dict[Identity, list[str]]:
+    """The queries that each input and operator works for."""
+    found: dict[Identity, list[str]] = {}
+    for name, answer in plan.answers.items():
+        todo, seen = [answer], set[Identity]()
+        while todo:
+            if (id_ := todo.pop()) in seen:
+                continue
+            seen.add(id_)
+            found.setdefault(id_, []).append(name)
+            if id_ in plan.operators:
+                todo += plan.operators[id_].inputs
+            elif isinstance(origin := plan.inputs[id_].origin, OperatorRows):
+                todo.append(origin.operator)
+    return found
+
+
 def unbounded_streams(plan: Plan) -> dict[str, str]:
     """The streams of which some state keeps rows without any bound, each with the operator that keeps them."""
     found: dict[str, str] = {}

@@ -24,14 +24,16 @@ from tidegate.scalars.expressions import index_of
 from tidegate.types import Schema
 
 
-def describe(plan: Plan, functions: Mapping[str, Any]) -> str:
-    """The plan as EXPLAIN shows it."""
+def describe(plan: Plan, functions: Mapping[str, Any], beside: Mapping[Identity, str] | None = None) -> str:
+    """The plan as EXPLAIN shows it; `beside`: a line more about each input and operator."""
     numbers, lines = numbered(plan), []
     for wave in range(1, plan.depth + 1):
         lines.append(f"wave {wave}")
         for id_ in numbers:
             if plan.waves[id_] == wave:
                 lines += [f"  {line}" for line in _lines(plan, id_, numbers)]
+                if beside and id_ in beside:
+                    lines.append(f"      {beside[id_]}")
     lines += [f"{name} is answered by {numbers[id_]}" for name, id_ in plan.answers.items()]
     unbounded = [numbers[o.id] for o in plan.operators.values() if o.state == Bound.NOTHING]
     if unbounded:

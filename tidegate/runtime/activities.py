@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tidegate.exchange.messages import Measured, Message, WaveReport
-from tidegate.physical.plan import Plan
+from tidegate.runtime.jobs import Physical
 
 EPOCHS = 100
 """The metrics of so many epochs are kept."""
@@ -192,24 +192,28 @@ class Activities:
 
 @dataclass(frozen=True)
 class MeasuredEpoch:
-    """The metrics of one epoch, and the plan that ran in it."""
+    """The metrics of one epoch, and what ran in it."""
 
+    graph: str
     number: int
     upto: int
     """Its watermark, in ticks."""
-    plan: Plan
-    orders: Mapping[int, tuple[str, ...]]
+    width: int
+    """Ticks of an instant."""
+    physical: Physical
     columns: Columns
 
     @property
     def lines(self) -> int:
-        return sum(map(len, self.orders.values()))
+        return sum(map(len, self.physical.orders.values()))
 
     @cached_property
     def by_id(self) -> dict[str, Activity]:
         """What each did in this epoch, by its identity."""
         return {
-            i: a for w, ids in self.orders.items() for i, a in activities_in(ids, self.columns[w]).items()
+            i: a
+            for w, ids in self.physical.orders.items()
+            for i, a in activities_in(ids, self.columns[w]).items()
         }
 
 
@@ -220,3 +224,18 @@ def kept(epochs: Sequence[MeasuredEpoch], latest: MeasuredEpoch) -> tuple[Measur
     while len(found) > 1 and lines > LINES:
         lines -= found.pop(0).lines
     return tuple(found)
+
+
+@dataclass
+class RunMetrics:
+    """What is measured while recorded streams are read to their end."""
+
+    physical: Physical
+    width: int
+    epochs: tuple[MeasuredEpoch, ...] = ()
+
+    def note(self, number: int, upto: int, messages: Iterable[Message]) -> None:
+        """An epoch is done."""
+        columns = counted(self.physical.orders, messages)
+        epoch = MeasuredEpoch("run", number, upto, self.width, self.physical, columns)
+        self.epochs = kept(self.epochs, epoch)

@@ -22,10 +22,12 @@ from tidegate.language.catalog import StreamDefinition
 from tidegate.optimizer.cost import Costs
 from tidegate.physical.printing import describe, describe_estimates
 from tidegate.physical.spark_columns import outsource
+from tidegate.runtime.activities import MeasuredEpoch, RunMetrics
 from tidegate.runtime.graph import LiveGraph
 from tidegate.runtime.jobs import Progress, physical, planned, source_names
 from tidegate.runtime.ledger import Ledger
 from tidegate.runtime.live import LiveRun
+from tidegate.runtime.metrics import NAME
 from tidegate.runtime.places import Epochs
 from tidegate.runtime.previews import Heads
 from tidegate.runtime.queries import Joining
@@ -61,6 +63,8 @@ class Engine:
         check_place(state_uri)
         self.storage = Storage(state_uri, temporary=temporary)
         self.partitions = partitions
+        self.measured: tuple[MeasuredEpoch, ...] = ()
+        """The metrics of the last recorded run."""
 
     @property
     def spark(self) -> SparkSession:
@@ -105,9 +109,13 @@ class Engine:
         run = self._place(next(iter(plans)) if len(plans) == 1 else "all")
         ledger = Ledger(run)
         asked = partitions or self.partitions
+        metrics = RunMetrics(graph, width(used))
         plain = self.small_here and asked is None and boundaries is None and heads is None
-        if not (plain and run_small(ledger, graph, used, data or {})):
-            Recording(self.spark, graph, used, data or {}, asked, heads).run(ledger, boundaries, progress)
+        if not (plain and run_small(ledger, graph, used, data or {}, metrics)):
+            recording = Recording(self.spark, graph, used, data or {}, asked, heads, metrics=metrics)
+            recording.run(ledger, boundaries, progress)
+        if NAME not in used:
+            self.measured = metrics.epochs
         return {
             name: Result(
                 lambda: self.spark,
@@ -120,6 +128,7 @@ class Engine:
                 keep=self,
                 width=width(used),
                 instants=properties(root).chronon,
+                measured=lambda: metrics.epochs,
             )
             for name, root in plans.items()
         }

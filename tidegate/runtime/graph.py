@@ -31,6 +31,7 @@ from tidegate.physical.joining import beginners
 from tidegate.physical.plan import Plan, disputed, united
 from tidegate.physical.printing import describe
 from tidegate.physical.spark_columns import outsource
+from tidegate.runtime.activities import MeasuredEpoch
 from tidegate.runtime.alike import selection
 from tidegate.runtime.answering import Answer, begun, goes_on, written
 from tidegate.runtime.batches import Batch, combine
@@ -327,6 +328,7 @@ class LiveGraph:
             width=self.width,
             instants=query.instants,
             selection=None if query.as_one is None else selection(query.as_one),
+            measured=lambda: self.figures.metrics,
         )
 
     def now(self, query: Query) -> Query:
@@ -461,7 +463,9 @@ class LiveGraph:
     def _note(self, before: Manifest, done: _Done, started: float, now: float) -> None:
         """What an epoch that counted took and did, for figures and for the choice of where the next one runs."""
         pace = EpochPace.of(started, now, done.rows, before.sources, done.sources)
-        self._pace.passed(pace, before.epoch + 1, done.upto, self._ready(), done.messages)
+        ready, name = self._ready(), self.storage.uri.rsplit("/", 1)[-1]
+        measured = partial(MeasuredEpoch, name, before.epoch + 1, done.upto, self.width, ready)
+        self._pace.passed(pace, measured, ready, done.messages)
         synchronized = {q.name: q.plan for q in self._queries.values() if q.synchronized}
         self._pace.pass_points(synchronized, self._instant(before.upto), self._instant(done.upto))
         if not catching_up(self._queries.values(), before):

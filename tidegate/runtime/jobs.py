@@ -42,7 +42,8 @@ from tidegate.kernels.modify import ModifyKernel
 from tidegate.kernels.rows import Frame
 from tidegate.physical.identity import identity_of
 from tidegate.physical.joining import Company, plan_joining
-from tidegate.physical.plan import Birth, Plan, SourceRows, united
+from tidegate.physical.plan import Birth, Plan, SourceRows, united, users
+from tidegate.physical.printing import captions, numbered
 from tidegate.runtime.faults import reach
 from tidegate.runtime.plain_tasks import context_of, run_tasks
 from tidegate.spark.context import on_one_machine
@@ -82,6 +83,17 @@ class Physical:
     def hands_over_blocks(self) -> bool:
         """Whether all rows that a wave emits for others travel as columns."""
         return all(lane.block for lane in self.lanes if lane.born > 0)
+
+    @cached_property
+    def captions(self) -> dict[str, tuple[int, str, str]]:
+        """The number that each input and operator is shown with, what it is, and more about it."""
+        numbers = numbered(self.plan)
+        return {id_: (number, *captions(self.plan, id_, numbers)) for id_, number in numbers.items()}
+
+    @cached_property
+    def users(self) -> dict[str, list[str]]:
+        """The queries that each input and operator works for."""
+        return users(self.plan)
 
     @property
     def layout(self) -> str:

@@ -15,11 +15,14 @@ from typing import Any
 
 from tidegate.runtime.figures import Figures
 from tidegate.runtime.holding import LOCK
+from tidegate.runtime.metrics import operators_of
 from tidegate.storage import Storage
 
 _FILE = "note.json"
 EVERY = 1.0
 """Seconds between two notes of a graph that runs."""
+OPERATORS = 200
+"""So many operators a note tells of."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +38,26 @@ class Note:
     delay: float | None = None
     """Seconds from the moment at which an epoch takes rows until its answers count."""
     tables: tuple[str, ...] = ()
+    operators: tuple[Mapping[str, Any], ...] = ()
+    """What inputs and operators have done: see `runtime.metrics`."""
 
     @classmethod
     def of(cls, figures: Figures, state: str, failure: str | None, tables: tuple[str, ...]) -> Note:
-        return cls(time.time(), state, failure, figures.rates, figures.delay, tables)
+        operators = tuple(operators_of(figures))
+        return cls(time.time(), state, failure, figures.rates, figures.delay, tables, operators)
+
+    @property
+    def short(self) -> Note:
+        """With those operators alone that have worked most."""
+        most = sorted(self.operators, key=lambda o: -float(o["total_cpu_seconds"]))[:OPERATORS]
+        return replace(self, operators=tuple(sorted(most, key=lambda o: int(o["number"]))))
 
 
 def write_note(storage: Storage, note: Note) -> None:
     """Leave a note, whole or not at all; where that cannot be, nobody misses it."""
     if storage.local is not None:
         with suppress(OSError):
-            replace(storage, durable=False).publish(_FILE, json.dumps(asdict(note)).encode())
+            replace(storage, durable=False).publish(_FILE, json.dumps(asdict(note.short)).encode())
 
 
 def read_note(storage: Storage) -> Note:
@@ -62,6 +74,7 @@ def read_note(storage: Storage) -> Note:
             {str(name): float(rate) for name, rate in said["rates"].items()},
             None if said["delay"] is None else float(said["delay"]),
             tuple(map(str, said["tables"])),
+            tuple(dict(o) for o in said.get("operators", ())),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return Note()

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from tidegate.connectors.sources import RawStream, check_recorded, read_recorded, size_in_bytes
 from tidegate.exchange.messages import Message, Quarantined, WaveReport
 from tidegate.language.catalog import StreamDefinition
+from tidegate.runtime.activities import RunMetrics
 from tidegate.runtime.jobs import Job, Physical, Progress
 from tidegate.runtime.ledger import Ledger, SourceProgress, after
 from tidegate.runtime.previews import Heads
@@ -44,6 +45,8 @@ class Recording:
     heads: Heads | None = None
     """The first rows of the sources, where no others are to be read."""
     keep_answers: bool = True
+    metrics: RunMetrics | None = None
+    """Is told what was measured."""
 
     def run(self, ledger: Ledger, boundaries: Sequence[int] | None, progress: Progress | None) -> int:
         """Play all rows through the epochs that end at the boundaries (the last one is the end of time); how many rows of answers
@@ -124,6 +127,8 @@ class Recording:
         if upto == MAX:
             self._check_used(streams, manifest.sources, messages)
         ledger.commit(manifest)
+        if self.metrics is not None:
+            self.metrics.note(manifest.epoch, upto, messages)
         return sum(m.discarded for m in messages if isinstance(m, WaveReport))
 
     def _check_used(

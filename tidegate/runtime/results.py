@@ -18,8 +18,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from tidegate.errors import Diagnostic
 from tidegate.exchange.messages import RowCounts
 from tidegate.kernels.rows import Frame, equijoin, to_arrow
+from tidegate.runtime.activities import MeasuredEpoch
 from tidegate.runtime.alike import Selection
 from tidegate.runtime.ledger import Manifest, ResultPart
+from tidegate.runtime.metrics import metrics_table
 from tidegate.runtime.notebook import html_of
 from tidegate.runtime.quarantines import refused_rows
 from tidegate.runtime.tables import Readable
@@ -57,6 +59,8 @@ class Result(Readable):
     """Whether every row lasts one instant, as those of a stream do."""
     selection: Selection | None = None
     """The rows are some of another answer's."""
+    measured: Callable[[], Sequence[MeasuredEpoch]] = tuple
+    """What was measured in the last epochs."""
 
     @property
     def spark(self) -> SparkSession:
@@ -88,6 +92,13 @@ class Result(Readable):
         """
         names = [n for n in self.refused if stream is None or n.lower() == stream.lower()]
         return refused_rows(self.spark, self.storage, names, self.manifest().epoch)
+
+    def metrics(self) -> DataFrame:
+        """What was measured of the operators of this query, a row for each of them and each of the last epochs: see `tidegate.metrics`.
+
+        Example: `r.metrics().select("title", "rows_in", "rows_out", "cpu_seconds").show()`
+        """
+        return self.spark.createDataFrame(metrics_table(self.measured(), self.name))
 
     def signed(self) -> DataFrame:
         """The rows as they were computed: `c0`, …, `ts`, `te`, `n`."""

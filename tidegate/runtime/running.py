@@ -22,14 +22,18 @@ from tidegate.connectors.protocol import OwnedSink
 from tidegate.connectors.sinks import Sink
 from tidegate.errors import Diagnostic, did_you_mean, foreign
 from tidegate.language.catalog import StreamDefinition
+from tidegate.runtime.activities import MeasuredEpoch
 from tidegate.runtime.advice import warn
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.graph_drawing import drawn, running_graph
 from tidegate.runtime.jobs import Progress
 from tidegate.runtime.ledger import end_query, latest_manifest
 from tidegate.runtime.live import LiveRun
+from tidegate.runtime.metrics import operators_of
 from tidegate.runtime.notebook import LiveTable, show_once
+from tidegate.runtime.notes import Note
 from tidegate.runtime.places import Epochs
+from tidegate.runtime.prometheus import Reading, exposition
 from tidegate.runtime.queries import Joining, Query
 from tidegate.runtime.query_table import QueryLine, running_lines, stopped_lines, table_of
 from tidegate.runtime.refusals import check_used
@@ -131,6 +135,14 @@ class Running:
                 width = BATCHES if kind.endswith(IN_BATCHES) else 1
                 found += stopped_lines(latest.queries, kind.startswith(TIMESTAMPS), width)
         return found
+
+    def measured(self) -> list[MeasuredEpoch]:
+        """What was measured in the last epochs of the graphs that run."""
+        return [epoch for run in self._runs.values() for epoch in run.graph.figures.metrics]
+
+    def prometheus(self) -> str:
+        """The figures of the graphs that run, in Prometheus' text format."""
+        return exposition(map(reading_of, self._runs.values()))
 
     def table(self) -> pa.Table:
         """SHOW QUERIES."""
@@ -294,6 +306,14 @@ class Running:
         return located(diagnostic, [(a.written, a.text, a.functions) for a in owners[:1] or asked])
 
 
+def reading_of(run: LiveRun) -> Reading:
+    """What is known of a graph that runs."""
+    figures = run.graph.figures
+    note = Note.of(figures, run.condition, None, ())
+    name = run.graph.storage.uri.rsplit("/", 1)[-1]
+    return Reading(name, figures.manifest, note, run.is_active, figures.width)
+
+
 def _refuse_shared(asked: Asked, others: Iterable[Asked]) -> None:
     """Two queries cannot write to one place: each would take the other's epochs for its own."""
     taken = {s.place: a.name for a in others for s in a.sinks if isinstance(s, OwnedSink)}
@@ -347,12 +367,20 @@ class LiveQuery(Readable):
         return self.run.graph.answer(self.query)
 
     def status(self) -> dict[str, Any]:
-        """Epoch, watermark, speed, quarantine, and since when the answer is complete; at once, whatever the graph is doing.
+        """Epoch, watermark, speed, quarantine, since when the answer is complete, and what its operators do; at once, whatever the graph is doing.
 
         Example: `h.status()["watermark"]`
         """
         status, failure = self.run.status(), self.running.failure(self.run)
+        status = {**status, "operators": operators_of(self.run.graph.figures, self.name)}
         return status if failure is None else {**status, "failure": str(failure)}
+
+    def prometheus(self) -> str:
+        """The figures of the graph that the query runs in, in Prometheus' text format.
+
+        Example: `print(h.prometheus())`
+        """
+        return exposition([reading_of(self.run)])
 
     @property
     def complete_from(self) -> int | None:
@@ -391,6 +419,13 @@ class LiveQuery(Readable):
         Example: `h.quarantine("Bid").show()`
         """
         return self.result.quarantine(stream)
+
+    def metrics(self) -> DataFrame:
+        """What was measured of the operators of this query in the last epochs: see `tidegate.metrics`.
+
+        Example: `h.metrics().select("epoch", "title", "rows_in", "rows_out", "state_rows").show()`
+        """
+        return self.result.metrics()
 
     def at(self, instant: int | datetime | str, batch: int | None = None) -> DataFrame:
         """The answer at an instant, which must be final.

@@ -19,6 +19,7 @@ from tidegate.connectors.plain_csv import plain_rows
 from tidegate.kernels.machine_code import few_rows
 from tidegate.kernels.rows import Frame
 from tidegate.language.catalog import StreamDefinition
+from tidegate.runtime.activities import RunMetrics
 from tidegate.runtime.jobs import Physical, run_waves
 from tidegate.runtime.ledger import Ledger, after
 from tidegate.storage import Storage
@@ -42,7 +43,11 @@ QUICK = frozenset(
 
 
 def run_small(
-    ledger: Ledger, physical: Physical, definitions: Mapping[str, StreamDefinition], data: Mapping[str, Any]
+    ledger: Ledger,
+    physical: Physical,
+    definitions: Mapping[str, StreamDefinition],
+    data: Mapping[str, Any],
+    metrics: RunMetrics | None = None,
 ) -> bool:
     """Run it here, if it can be; whether it was."""
     if ledger.storage.local is None or not physical.runs_anywhere or physical.lanes_from(None):
@@ -67,6 +72,8 @@ def run_small(
     with few_rows(sum(s.rows for s in streams) <= FEW):
         messages = run_waves(physical, 1, epoch, None, read)
     ledger.commit(after(ledger.latest, messages, upto=MAX, partitions=1))
+    if metrics is not None:
+        metrics.note(1, MAX, messages)
     return True
 
 

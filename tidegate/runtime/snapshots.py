@@ -25,7 +25,7 @@ from tidegate.types import TIMESTAMP, Type
 def tables_in(statement: exp.Expression) -> Iterator[exp.Table]:
     """What a statement reads by name, apart from its own WITH."""
     own = {cte.alias.lower() for cte in statement.find_all(exp.CTE)}
-    return (t for t in statement.find_all(exp.Table) if t.name.lower() not in own)
+    return (t for t in statement.find_all(exp.Table) if t.name.lower() not in own and not t.db)
 
 
 def running_in(statement: exp.Expression, running: Running) -> dict[str, LiveQuery]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tidegate.runtime.ledger import latest_manifest
 from tidegate.runtime.notes import Note, is_alive, read_note
+from tidegate.runtime.prometheus import Reading, exposition
 from tidegate.runtime.refusals import lines
 from tidegate.storage import Storage
 from tidegate.time import BATCHES, MIN, shown
@@ -34,6 +35,7 @@ def describe_state(uri: str) -> dict[str, dict[str, Any]]:
                 "since": {q: _shown(known.since, name) for q, known in sorted(latest.queries.items())},
                 "refused": lines(latest.sources),
                 "tables": sorted(note.tables),
+                "operators": list(note.operators),
                 "sources": {
                     stream: {
                         "rows": source.rows,
@@ -49,6 +51,19 @@ def describe_state(uri: str) -> dict[str, dict[str, Any]]:
     return found
 
 
+def prometheus_of(uri: str) -> str:
+    """The figures of every live graph of a state directory in Prometheus' text format."""
+    storage, found = Storage(uri), []
+    for name in storage.names("graphs"):
+        graph = storage.below(f"graphs/{name}")
+        latest = latest_manifest(graph)
+        if latest is not None:
+            note = read_note(graph)
+            running = note.state == "running" and is_alive(graph)
+            found.append(Reading(name, latest, note, running, _width(name)))
+    return exposition(found)
+
+
 def _state(note: Note, alive: bool, finished: bool) -> str:
     """Whether a graph runs; one that was killed has not said that it does not."""
     if note.state == "running":
@@ -58,5 +73,8 @@ def _state(note: Note, alive: bool, finished: bool) -> str:
 
 def _shown(tick: int, graph: str) -> str:
     """The instant of a tick in a graph of some kind of time (see `runtime.running`)."""
-    width = BATCHES if graph.endswith(IN_BATCHES) else 1
-    return "none yet" if tick == MIN else shown(tick, graph.startswith(TIMESTAMPS), width)
+    return "none yet" if tick == MIN else shown(tick, graph.startswith(TIMESTAMPS), _width(graph))
+
+
+def _width(graph: str) -> int:
+    return BATCHES if graph.endswith(IN_BATCHES) else 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.live import Live
@@ -137,6 +137,8 @@ def show_state(state: str) -> None:
             )
             table.add_row(*map(Text, cells))
         console.print(table)
+        if known["operators"]:
+            console.print(operators_table(known["operators"]))
         if known["tables"]:
             _line(f"tables: {', '.join(known['tables'])}")
         since = [q if t == "none yet" else f"{q} (since {t})" for q, t in known["since"].items()]
@@ -145,6 +147,27 @@ def show_state(state: str) -> None:
             _line(line)
         if known["failure"]:
             _line(known["failure"])
+
+
+def operators_table(operators: Sequence[Mapping[str, Any]]) -> Table:
+    """What inputs and operators have done, a line each."""
+    table = Table(title=Text("operators, since the graph was started"), title_justify="left")
+    table.add_column("operator")
+    for name in ("rows in", "rows out", "retractions", "keys", "skew", "state", "processor"):
+        table.add_column(name, justify="right")
+    for o in operators:
+        cells = (
+            f"{o['number']} {o['title']}",
+            f"{o['total_rows_in']:,}",
+            f"{o['total_rows_out']:,}",
+            f"{o['total_retractions']:,}",
+            "" if o["keys"] is None else f"{o['keys']:,}",
+            "" if o["skew"] is None else f"{o['skew']:.2f}",
+            f"{o['state_rows']:,} rows, {_bytes(o['state_bytes'])}" if o["state_rows"] else "",
+            f"{o['total_cpu_seconds']:.2f} s",
+        )
+        table.add_row(*map(Text, cells))
+    return table
 
 
 def _line(text: str) -> None:
