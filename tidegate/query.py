@@ -18,7 +18,7 @@ from tidegate.algebra import operators as op
 from tidegate.algebra import synchronization
 from tidegate.algebra.failures import anywhere, located, user_calls
 from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid
-from tidegate.algebra.properties import result_key
+from tidegate.algebra.properties import has_timestamps, result_key
 from tidegate.algebra.windows import Expiration
 from tidegate.connectors import registry
 from tidegate.connectors.sinks import Sink, claim, open_sink, refuse_taken
@@ -31,7 +31,7 @@ from tidegate.optimizer.driver import Firing, optimize
 from tidegate.optimizer.expiration import expiring
 from tidegate.optimizer.search import Found, has_choice, search
 from tidegate.physical.identity import identity_of, plan_identity
-from tidegate.physical.printing import describe
+from tidegate.physical.printing import describe, describe_estimates
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.explaining import explained
 from tidegate.runtime.metrics import measured_lines, reads_metrics
@@ -381,9 +381,11 @@ class Query:
         began = time.perf_counter()
         epochs = self.run().measured()
         seconds = time.perf_counter() - began
-        ran = describe(epochs[-1].physical.plan, self.functions, measured_lines(epochs))
-        took = f"{len(epochs)} epoch{'s' * (len(epochs) != 1)} in {seconds:.2f} s"
-        return explained(self.bound.plan, self.plan, self.optimized[1], f"{ran}\n{took}", [])
+        ran = epochs[-1].physical.plan
+        text = describe(ran, self.functions, measured_lines(epochs))
+        text += f"\n{len(epochs)} epoch{'s' * (len(epochs) != 1)} in {seconds:.2f} s"
+        text += f"\n\n== Estimates\n{describe_estimates(ran, self.costs, has_timestamps(self.plan))}"
+        return explained(self.bound.plan, self.plan, self.optimized[1], text, [], self.cheapest)
 
     @cached_property
     def functions(self) -> dict[str, Any]:

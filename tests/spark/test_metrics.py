@@ -91,7 +91,7 @@ def test_explain_analyze_says_what_each_operator_did(spark: SparkSession) -> Non
     place = next(i for i, line in enumerate(lines) if " Aggregate of " in line)
     assert lines[place + 1].strip().startswith("290 rows in, ")
     assert f"{len({r['k'] for r in used()})} keys" in lines[place + 1]
-    assert lines[-1].startswith("1 epoch in ")
+    assert any(line.startswith("1 epoch in ") for line in lines)
     # Without ANALYZE nothing runs, and nothing is measured.
     assert "rows in" not in tg.sql(f"EXPLAIN {COUNTS}")
     tg.live = True

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.algebra.operators import Node
 from tidegate.algebra.synchronization import counted
 from tidegate.exchange.messages import Message
-from tidegate.runtime.activities import Activities, Columns, MeasuredEpoch, kept
+from tidegate.runtime.activities import Activities, MeasuredEpoch, kept
 from tidegate.runtime.jobs import Physical
 from tidegate.runtime.ledger import Manifest, SourceProgress
 from tidegate.runtime.queries import Query
@@ -46,6 +46,7 @@ class EpochPace:
 class Pace:
     """Wall-clock figures for `status`; they never decide an answer."""
 
+    graph: str
     epochs: list[EpochPace] = field(default_factory=list)
     tasks: list[Message] = field(default_factory=list)
     activities: Activities = field(default_factory=Activities)
@@ -55,16 +56,13 @@ class Pace:
     """Of synchronized queries, how many full and partial points have passed since the graph was started."""
 
     def passed(
-        self,
-        epoch: EpochPace,
-        measured: Callable[[Columns], MeasuredEpoch],
-        physical: Physical,
-        messages: list[Message],
+        self, epoch: EpochPace, place: tuple[int, int, int], physical: Physical, messages: list[Message]
     ) -> None:
-        """Note what an epoch took and did."""
+        """Note what an epoch took and did; `place`: its number, its watermark and the ticks of an instant."""
         self.tasks = messages
         self.activities = self.activities.after(physical.orders, messages)
-        self.metrics = kept(self.metrics, measured(self.activities.epoch))
+        measured = MeasuredEpoch(self.graph, *place, physical, self.activities.epoch)
+        self.metrics = kept(self.metrics, measured)
         self.epochs = [*self.epochs[-99:], epoch]
 
     def pass_points(self, synchronized: Mapping[str, Node], since: int, upto: int) -> None:

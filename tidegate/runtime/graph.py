@@ -31,7 +31,6 @@ from tidegate.physical.joining import beginners
 from tidegate.physical.plan import Plan, disputed, united
 from tidegate.physical.printing import describe
 from tidegate.physical.spark_columns import outsource
-from tidegate.runtime.activities import MeasuredEpoch
 from tidegate.runtime.alike import selection
 from tidegate.runtime.answering import Answer, begun, goes_on, written
 from tidegate.runtime.batches import Batch, combine
@@ -124,7 +123,7 @@ class LiveGraph:
         """Queries that run otherwise than was said when they were added, by their owner's mark."""
         self._places: Mapping[str, int] | None = None
         """Who kept state in the last epoch, and in which wave."""
-        self._pace = Pace()
+        self._pace = Pace(self.storage.uri.rsplit("/", 1)[-1])
         self.promises = Promises(clock)
         self.epochs = Places(epochs)
         self._publish()
@@ -463,9 +462,7 @@ class LiveGraph:
     def _note(self, before: Manifest, done: _Done, started: float, now: float) -> None:
         """What an epoch that counted took and did, for figures and for the choice of where the next one runs."""
         pace = EpochPace.of(started, now, done.rows, before.sources, done.sources)
-        ready, name = self._ready(), self.storage.uri.rsplit("/", 1)[-1]
-        measured = partial(MeasuredEpoch, name, before.epoch + 1, done.upto, self.width, ready)
-        self._pace.passed(pace, measured, ready, done.messages)
+        self._pace.passed(pace, (before.epoch + 1, done.upto, self.width), self._ready(), done.messages)
         synchronized = {q.name: q.plan for q in self._queries.values() if q.synchronized}
         self._pace.pass_points(synchronized, self._instant(before.upto), self._instant(done.upto))
         if not catching_up(self._queries.values(), before):
