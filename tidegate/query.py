@@ -88,7 +88,7 @@ class Query:
     def optimized(self) -> tuple[op.Node, tuple[Firing, ...]]:
         """The plan that runs, and the rules that made it from the one that was written."""
         plan, firings = optimize(self.bound.plan)
-        return expiring(plan, self.bound.expiration or self.session.expiration, None), firings
+        return expiring(plan, self.bound.expiration or self.session.expiration), firings
 
     @property
     def plan(self) -> op.Node:

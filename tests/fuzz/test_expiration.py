@@ -9,7 +9,8 @@ import pytest
 from tests.fuzz.players import answerable, described, difference, frames, play, players
 from tests.fuzz.queries import Generator
 from tidegate.errors import Diagnostic
-from tidegate.optimizer.expiration import with_told_ends
+from tidegate.optimizer.cost import cost
+from tidegate.optimizer.expiration import expiring, with_told_ends
 
 CASES = int(os.environ.get("TIDEGATE_FUZZ_CASES", "96")) // 4
 FIRST = int(os.environ.get("TIDEGATE_FUZZ_SEED", "500000"))
@@ -28,6 +29,12 @@ def check(seed: int) -> bool:
     chunks, functions = (
         frames(plan, case.reference.sources),
         {**case.catalog.functions, **case.catalog.aggregates},
+    )
+    cheaper = told if cost(told, {}) < cost(plan, {}) else plan
+    assert (expiring(plan, "auto"), expiring(plan, "negative"), expiring(plan, "intervals")) == (
+        cheaper,
+        told,
+        plan,
     )
     for player in players(case):
         answer = play(told, chunks, player.boundaries, functions, player.restarts)

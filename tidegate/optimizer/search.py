@@ -23,6 +23,7 @@ from tidegate.optimizer.driver import optimize
 from tidegate.optimizer.formulas import Estimate, Setting
 from tidegate.optimizer.rules import ALTERNATIVES, JOIN_ORDER, Alternative
 from tidegate.scalars.expressions import conjoin, conjuncts, index_of, ref, references, substitute
+from tidegate.scalars.total import never_fails
 
 WORTH = 0.03
 """A plan is taken instead of the greedy one if it saves this part of what the greedy one's rows cost: estimates are not better than that."""
@@ -327,7 +328,9 @@ def join_block(plan: op.Node) -> JoinBlock | None:
         return [*range(begin, begin + len(node.schema))]
 
     columns = visit(plan)
-    if any(not references(c) for c in conditions):
+    schema = tuple(f for r in relations for f in r.schema)
+    # What may fail is asked of the rows that it was written for, and of no others.
+    if any(not references(c) or not never_fails(c, schema) for c in conditions):
         return None
     return JoinBlock(tuple(relations), tuple(conditions), tuple(columns), plan)
 

@@ -44,7 +44,7 @@ class Settings:
     retention: int | None = None
     """How long live answers are kept, in ticks; None: for ever."""
 
-    expiration: Expiration = "auto"
+    expiration: Expiration = "intervals"
     """How it is told that rows have left windows, where a query does not say it itself."""
 
     def set_option(self, statement: syntax.SetOption, text: str) -> None:
