@@ -80,3 +80,6 @@ def test_previews_are_written_before_the_query() -> None:
     assert int(statement.args["rows"].this) == 7
     with pytest.raises(Diagnostic, match="expected a query"):
         parse("PREVIEW 7")
+    for behind in ("SELECT a FROM S PREVIEW 7", "SELECT a FROM S WHERE a > 1 PREVIEW 7"):
+        with pytest.raises(Diagnostic, match="PREVIEW stands before the query"):
+            parse(behind)

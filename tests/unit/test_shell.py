@@ -136,11 +136,13 @@ def test_names_columns_functions_and_keywords_are_offered(session: Session) -> N
         "id": "STRING of Room", "floor": "INT of Room"
     }  # fmt: skip
     assert offered(session, "SELECT cel") == {"celsius": "your function"}
+    assert offered(session, "SELECT deg") == {"degrees": "INT of Temp"}  # FROM comes later
+    assert offered(session, "SELECT deg FROM Room WHERE deg") == {}
     assert offered(session, "select regexp_l") == {"regexp_like": "function"}
     assert "COUNT_IF" in offered(session, "SELECT COU")
     assert set(offered(session, "S")) == {"SELECT", "SHOW", "SET", "START", "STOP"}
     assert set(offered(session, "SHOW ")) == {
-        "STREAMS", "VIEWS", "TABLES", "FUNCTIONS", "QUERIES", "GRAPH"
+        "STREAMS", "VIEWS", "TABLES", "FUNCTIONS", "QUARANTINE", "QUERIES", "GRAPH"
     }  # fmt: skip
     assert {"csv", "parquet", "kafka"} <= set(offered(session, "CREATE STREAM X(a INT) SOURCE "))
     assert "console" in offered(session, "INSERT INTO ")
@@ -192,9 +194,9 @@ def test_commands_show_what_there_is(session: Session, capsys: pytest.CaptureFix
     for name, kind in (("Hot", "view"), ("Room", "table"), ("Temp", "stream")):
         assert any(name in line and kind in line for line in shown.splitlines())
     assert told(session, capsys, "\\d Temp").splitlines() == [
-        "room  STRING",
+        "room     STRING",
         "degrees  INT",
-        "t  BIGINT (TS)",
+        "t        BIGINT (TS)",
     ]
     assert [told(session, capsys, c).split() for c in ("\\ds", "\\dv", "\\dt")] == [
         ["Temp"], ["Hot"], ["Room"]

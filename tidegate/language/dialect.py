@@ -110,6 +110,8 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         """A misspelt keyword reads as an alias, and the error shows one word later."""
         if self._curr and self._curr.token_type == TokenType.WINDOW:
             return "windows have no names: write WINDOW(…) behind the stream, or OVER (PARTITION BY … ORDER BY …) out"
+        if "PREVIEW" in (t.text.upper() for t in (self._prev, self._curr) if t):
+            return "PREVIEW stands before the query: PREVIEW 5 SELECT …"
         near = get_close_matches(self._prev.text.upper(), CLAUSES, n=1, cutoff=0.7) if self._prev else []
         return f"did you mean '{near[0]}' instead of '{self._prev.text}'?" if near else None
 

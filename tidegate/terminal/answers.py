@@ -150,12 +150,22 @@ class Printer:
             self.table(found)
             return
         many = len(found.columns) == 1 and len(found.values) > ROWS
-        texts = ["  ".join(map(_in_table, row)) for row in found.values]
+        texts = _aligned([[*map(_in_table, row)] for row in found.values])
         with self.paged(len(texts)):
             if many:
                 console.print(Columns(map(Text, texts), padding=(0, 2), column_first=True))
             for text in () if many else texts:
                 console.print(text, markup=False, highlight=False)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of one or two texts, the second ones below each other.
+
+    >>> _aligned([["room", "STRING"], ["t", "BIGINT (TS)"]])
+    ['room  STRING', 't     BIGINT (TS)']
+    """
+    width = max((len(row[0]) for row in rows if len(row) > 1), default=0)
+    return ["  ".join((row[0].ljust(width), *row[1:])) for row in rows]
 
 
 def _in_table(value: Any) -> str:

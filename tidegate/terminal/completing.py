@@ -17,6 +17,7 @@ from tidegate.language.aggregation import SQL_AGGREGATES
 from tidegate.language.binder import bind
 from tidegate.language.catalog import ViewDefinition
 from tidegate.language.dialect import CLAUSES, STATEMENTS, unclosed
+from tidegate.language.show_syntax import KINDS as SHOWN
 from tidegate.runtime.settings import OPTIONS
 from tidegate.scalars.meaning import FUNCTIONS
 from tidegate.time import UNITS
@@ -39,7 +40,6 @@ KEYWORDS = tuple(
 
 _TYPES = ("BIGINT", "BOOLEAN", "DATE", "DECIMAL", "DOUBLE", "FLOAT", "INT", "SMALLINT", "STRING", "TIMESTAMP")
 _KINDS = ("STREAM", "VIEW", "TABLE")
-_SHOWN = ("STREAMS", "VIEWS", "TABLES", "FUNCTIONS", "QUERIES", "GRAPH")
 _WORD = re.compile(r"[\w$]+$")
 
 Offer = tuple[str, str]
@@ -114,7 +114,7 @@ class StatementCompleter(Completer):
         """What alone may follow the last word."""
         catalog = self.session.catalog
         offers: dict[str, Callable[[], Iterable[Offer]]] = {
-            "SHOW": lambda: ((k, "keyword") for k in _SHOWN),
+            "SHOW": lambda: ((k, "keyword") for k in SHOWN),
             "SET": lambda: ((o, "option") for o in OPTIONS),
             "SOURCE": lambda: ((s, "source") for s in catalog.sources),
             "INTO": lambda: ((s, "sink") for s in catalog.sinks),
@@ -130,6 +130,8 @@ class StatementCompleter(Completer):
             return self._names
         if words[0] == "DROP" and last == "QUERY":
             return self._queries
+        if words[:-1] == ["SHOW"] and last == "QUARANTINE":
+            return self._names
         if last == "FROM" and words[:2] == ["CREATE", "TABLE"]:
             return offers["SOURCE"]
         return offers.get(last)
@@ -149,9 +151,12 @@ class StatementCompleter(Completer):
         yield from ((name, "function") for name in FUNCTIONS)
 
     def _columns(self, text: str, qualifier: str = "") -> Iterator[Offer]:
-        """The columns of the streams that a statement names; with a qualifier, those of the stream that it stands for."""
+        """The columns of the streams that a statement names (of all, where it names none yet); with a qualifier, those of the stream that it stands for."""
         named = {w.upper() for w in re.findall(r"\w+", text)}
-        found = [d for d in self.session.catalog.definitions.values() if d.name.upper() in named]
+        known = [*self.session.catalog.definitions.values()]
+        found = [d for d in known if d.name.upper() in named]
+        if not found and not qualifier and text.lstrip()[:6].upper() == "SELECT":
+            found = known
         if qualifier:
             aliased = re.search(
                 rf"(\w+)\s+(?:WINDOW\s*\([^)]*\)\s*)?(?:AS\s+)?{re.escape(qualifier)}\b", text, re.IGNORECASE
