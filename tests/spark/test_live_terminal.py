@@ -65,9 +65,20 @@ def test_queries_say_where_they_begin_and_stop(spark: SparkSession, folder: Path
         assert [beginning(q) for q in queries] == [
             "query counted goes on from 7, after epoch 1",
             "query latest goes on from 7, after epoch 1",
-            "query more is new: the others have come to 7",
+            "query more is new: the others have come to 7, and its answer is complete from 10 on"
+            " (START name WITH HISTORY AS … reads what came before)",
         ]
     again.close()
+
+
+def test_a_query_over_tables_only_says_that_it_is_one(spark: SparkSession, folder: Path) -> None:
+    session = connect(spark=spark)
+    session.live, session.epochs = True, "driver"
+    with session.running.together():
+        (query,) = session.results(f"START still AS SELECT a FROM '{folder}/1.csv'")
+        assert beginning(query).startswith("query still is new. It reads tables only")
+    session.close()
+    assert stopped(query).startswith("query still stopped before its first answer, after epoch ")
 
 
 def test_a_name_is_for_live_queries_only(spark: SparkSession, folder: Path, tmp_path: Path) -> None:

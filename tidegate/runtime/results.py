@@ -76,6 +76,10 @@ class Result(Readable):
         """`upto`, as people read it."""
         return "the end" if self.manifest().finished else self._show(self.upto)
 
+    def said(self, instant: int) -> str:
+        """An instant, as people read it."""
+        return self._show(instant * self.width)
+
     @property
     def refused(self) -> dict[str, dict[str, int]]:
         """How many rows each source refused, by reason; rows in = rows used + rows refused."""

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from tidegate.errors import Diagnostic
 from tidegate.terminal.answers import Printer, console
+from tidegate.time import MIN
 
 if TYPE_CHECKING:
     from tidegate.runtime.running import LiveQuery
@@ -22,9 +23,26 @@ def beginning(query: LiveQuery) -> str:
     """Whether a query that was started goes on, and from where."""
     before = query.run.graph.ledger.latest
     if query.name not in before.queries or not before.epoch:
-        joins = f": the others have come to {query.result.reached}" if before.epoch else ""
+        joins = f": the others have come to {query.result.reached}{_complete(query)}" if before.epoch else ""
+        known = query.run.graph.definitions
+        if all(name in known and known[name].table for name in query.query.sources):
+            joins += ". It reads tables only, so its answer will not change: ORDERED BY makes a file a stream"
         return f"query {query.name} is new{joins}"
     return f"query {query.name} goes on from {query.result.reached}, after epoch {before.epoch:,}"
+
+
+def _complete(query: LiveQuery) -> str:
+    """From when on nothing is missing in the answer of a query that comes later."""
+    since = query.complete_from
+    if since == MIN:
+        return ""
+    instant = None if since is None else query.result.said(since)
+    what = (
+        "rows from before may be missing in its answer"
+        if instant is None
+        else f"its answer is complete from {instant} on"
+    )
+    return f", and {what} (START name WITH HISTORY AS … reads what came before)"
 
 
 def watch(session: Session, running: Sequence[LiveQuery], state: str | None, printer: Printer) -> None:
@@ -40,8 +58,10 @@ def watch(session: Session, running: Sequence[LiveQuery], state: str | None, pri
         pass
     session.close()
     for query in running:
-        reached = query.result.reached
-        printer.say(f"latest complete answer of {query.name}, of what came before {reached}:")
+        if not answered(query):
+            printer.say(f"query {query.name} has no complete answer yet")
+            continue
+        printer.say(f"latest complete answer of {query.name}, of what came before {query.result.reached}:")
         printer.show(query.latest())
     if not running[0].result.refused:
         printer.say("no rows were refused")
@@ -55,11 +75,17 @@ def watch(session: Session, running: Sequence[LiveQuery], state: str | None, pri
         check_used(query.result.manifest().sources)
 
 
+def answered(query: LiveQuery) -> bool:
+    """Whether anything of its answer is final."""
+    return query.result.manifest().upto > MIN
+
+
 def stopped(query: LiveQuery) -> str:
     """Where a query stopped."""
     manifest = query.result.manifest()
+    where = f"at {query.result.reached}" if answered(query) else "before its first answer"
     rows = sum(manifest.sources[name].rows for name in query.query.sources if name in manifest.sources)
-    return f"query {query.name} stopped at {query.result.reached}, after epoch {manifest.epoch:,} and {rows:,} rows"
+    return f"query {query.name} stopped {where}, after epoch {manifest.epoch:,} and {rows:,} rows"
 
 
 def figures(session: Session, running: Sequence[LiveQuery]) -> Table:
@@ -94,7 +120,7 @@ def _cells(line: Any, query: LiveQuery) -> Iterator[str]:
     yield "" if line.rate is None else f"{line.rate:,.0f}"
     yield "" if line.delay is None else f"{line.delay:.2f} s"
     yield f"{refused:,}"
-    yield "" if line.rows is None else f"{line.rows:,} rows, {_bytes(line.size or 0)}"
+    yield "" if line.rows is None else f"{line.rows:,} row{'s' * (line.rows != 1)}, {_bytes(line.size or 0)}"
 
 
 def _bytes(count: float) -> str:
