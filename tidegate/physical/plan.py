@@ -15,6 +15,9 @@ from sqlglot import exp
 
 from tidegate.algebra.operators import Scan
 from tidegate.kernels.combining import Combine
+from tidegate.kernels.endpoints import ExpireKernel
+from tidegate.kernels.join import JoinKernel
+from tidegate.kernels.rowwise import ColumnsKernel, FilterKernel, ProjectKernel, UnionKernel
 from tidegate.physical.flow import Bound, Rows
 from tidegate.physical.identity import Identity
 from tidegate.physical.lowering import Leaf, Operator, Program
@@ -273,6 +276,34 @@ def _unbounded_below(plan: Plan, operator: Operator) -> Iterator[str]:
             todo.append(entry.origin.operator)
         elif entry.origin.name is not None:
             yield entry.origin.name
+
+
+def expiring(plan: Plan) -> frozenset[Identity]:
+    """Inputs and operators that take rows back only because something has left a window in time, never because another row came.
+
+    Nile calls the former expired, the latter invalid. What is row by row, or pairs rows, passes on which of the two it is told.
+    """
+    found: dict[Identity, bool] = {}
+
+    def look(id_: Identity) -> bool:
+        if id_ not in found:
+            entry, below, passes = plan.inputs.get(id_), tuple[Identity, ...](), True
+            if entry is not None:
+                below = (entry.origin.operator,) if isinstance(entry.origin, OperatorRows) else ()
+            else:
+                operator = plan.operators[id_]
+                below, passes = operator.inputs, isinstance(operator.kernel, _PASSING)
+                if isinstance(operator.kernel, ExpireKernel):
+                    below, passes = (), True
+            told = [i for i in below if _rows(plan, i).form == "changes"]
+            takes_back = _rows(plan, id_).form == "changes"
+            found[id_] = passes and takes_back and all(look(i) for i in told) and bool(told or not below)
+        return found[id_]
+
+    return frozenset(i for i in (*plan.inputs, *plan.operators) if look(i))
+
+
+_PASSING = (FilterKernel, ProjectKernel, ColumnsKernel, UnionKernel, JoinKernel)
 
 
 def _rows(plan: Plan, id_: Identity) -> Rows:

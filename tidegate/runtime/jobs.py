@@ -42,7 +42,7 @@ from tidegate.kernels.modify import ModifyKernel
 from tidegate.kernels.rows import Frame
 from tidegate.physical.identity import identity_of
 from tidegate.physical.joining import Company, plan_joining
-from tidegate.physical.plan import Birth, Plan, SourceRows, united, users
+from tidegate.physical.plan import Birth, Plan, SourceRows, expiring, united, users
 from tidegate.physical.printing import captions, numbered
 from tidegate.runtime.faults import reach
 from tidegate.runtime.plain_tasks import context_of, run_tasks
@@ -89,6 +89,11 @@ class Physical:
         """The number that each input and operator is shown with, what it is, and more about it."""
         numbers = numbered(self.plan)
         return {id_: (number, *captions(self.plan, id_, numbers)) for id_, number in numbers.items()}
+
+    @cached_property
+    def expiring(self) -> frozenset[str]:
+        """The inputs and operators that take rows back only because something has left a window."""
+        return expiring(self.plan)
 
     @cached_property
     def users(self) -> dict[str, list[str]]:

@@ -32,6 +32,7 @@ COLUMNS = (
     Field("rows_out", BIGINT, nullable=False),
     Field("selectivity", DOUBLE),
     Field("retractions", BIGINT, nullable=False),
+    Field("expired", BIGINT, nullable=False),
     Field("open_rows", BIGINT),
     Field("validity", DOUBLE),
     Field("granule", BIGINT),
@@ -73,7 +74,9 @@ def metrics_table(epochs: Sequence[MeasuredEpoch], query: str | None = None) -> 
             names = epoch.physical.users.get(id_, [])
             if query is None or query in names:
                 words = (named(names), number, id_[:8], title, details)
-                figures = _figures(epoch.by_id.get(id_, Activity()), epoch.width)
+                figures = _figures(
+                    epoch.by_id.get(id_, Activity()), epoch.width, id_ in epoch.physical.expiring
+                )
                 lines.append((epoch.graph, epoch.number, upto, *words, *figures))
     schema = pa.schema([pa.field(f.name, arrow_type(f.type)) for f in COLUMNS])
     columns = zip(*lines, strict=True) if lines else [()] * len(COLUMNS)
@@ -90,14 +93,18 @@ def named(queries: Sequence[str]) -> str:
     return ", ".join(queries[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _figures(done: Activity, width: int) -> tuple[Any, ...]:
-    """The columns that were measured; what is not known is None. Ticks are those that people see."""
+def _figures(done: Activity, width: int, expires: bool) -> tuple[Any, ...]:
+    """The columns that were measured; what is not known is None. Ticks are those that people see.
+
+    `expires`: what is taken back has left a window.
+    """
     looked, lasting = done.measured > 0, done.validity
     return (
         done.taken,
         done.given,
         done.selectivity,
         done.retracted,
+        done.retracted if expires else 0,
         done.open if looked else None,
         None if lasting is None else lasting / width,
         max(1, done.granule // width) if looked and done.granule else None,
@@ -120,7 +127,8 @@ def operators_of(figures: Figures, query: str | None = None) -> list[dict[str, A
         names = physical.users.get(id_, [])
         if query is None or query in names:
             done = known.get(id_, Activity())
-            measured = dict(zip([f.name for f in COLUMNS[8:]], _figures(done, latest.width), strict=True))
+            figures_ = _figures(done, latest.width, id_ in physical.expiring)
+            measured = dict(zip([f.name for f in COLUMNS[8:]], figures_, strict=True))
             found.append(
                 {
                     "number": number,
