@@ -527,7 +527,7 @@ class Session(OwnConnectors, Settings):
     def is_snapshot(self, statement: exp.Expression) -> bool:
         """Whether a query asks how things are now, and so has one answer: it reads the metrics.
 
-        Example: `tg.is_snapshot(parse("SELECT * FROM tidegate.metrics")[0])`
+        Example: `from tidegate.language.dialect import parse`, `tg.is_snapshot(parse("SELECT * FROM tidegate.metrics")[0])`
         """
         return isinstance(statement, exp.Query) and metrics.mentions_metrics(statement, self.catalog)
 

@@ -77,7 +77,10 @@ class Result(Readable):
         return "the end" if self.manifest().finished else self._show(self.upto)
 
     def said(self, instant: int) -> str:
-        """An instant, as people read it."""
+        """An instant, as people read it.
+
+        Example: `r.said(5)` gives `"5"`
+        """
         return self._show(instant * self.width)
 
     @property
