@@ -10,6 +10,7 @@ import pytest
 import sqlglot
 
 from tidegate.exchange import blocks
+from tidegate.kernels import rows as kernel_rows
 from tidegate.storage import Storage
 from tidegate.types import BIGINT, STRING, Field
 
@@ -62,3 +63,20 @@ def test_large_blocks_are_files_on_one_machine(tmp_path: Path) -> None:
         assert len(list(tmp_path.glob("blocks/*.arrow"))) == count
         assert sum(map(len, packed)) < 1000
         assert blocks.unpack_rows(pa.chunked_array([pa.array(packed, pa.binary())])).equals(frame)
+
+
+def test_empty_lists_whose_elements_begin_behind_their_end_travel() -> None:
+    """As Polars gives them now and then: Arrow's writer would make bytes of them that nobody can read."""
+    nothing = pa.Array.from_buffers(pa.int32(), 0, [None, pa.py_buffer(b"")], offset=2)
+    lists = pa.LargeListArray.from_arrays(pa.array([0, 0, 0], pa.int64()), nothing)
+    for column in (lists, pa.StructArray.from_arrays([lists], ["l"])):
+        assert kernel_rows._begins_behind_its_end(column)
+        sound = kernel_rows.written_anew(pa.chunked_array([column]))
+        assert not any(map(kernel_rows._begins_behind_its_end, sound.chunks))
+        assert sound.to_pylist() == column.to_pylist()
+    numbers, deep = pl.List(pl.Int64), pl.List(pl.List(pl.Int64))
+    some = pl.DataFrame(
+        {"c0": [[1, 2], [], [], None], "c1": [[[]], [], [[3]], [[], []]]}, schema={"c0": numbers, "c1": deep}
+    )
+    for part in (some, some.slice(1, 2), some[[1, 2]], some.filter(pl.col("c0").list.len() == 0)):
+        assert blocks.decode(pa.py_buffer(blocks.encode(part))).equals(part)

@@ -309,7 +309,28 @@ def from_arrow(data: pa.Table | pa.RecordBatch, schema: Schema) -> Frame:
 
 def to_arrow(frame: Frame) -> pa.Table:
     """The chunk as Arrow columns with plain (not view) strings, as Spark reads them."""
-    return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+    rows = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+    for place, column in enumerate(rows.columns):
+        if any(_begins_behind_its_end(part) for part in column.chunks):
+            rows = rows.set_column(place, rows.schema.field(place), written_anew(column))
+    return rows
+
+
+def written_anew(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.array(column.to_pylist(), column.type)])
+
+
+def _begins_behind_its_end(part: pa.Array) -> bool:
+    """Whether lists, all of them empty, have elements that begin behind the end of their memory.
+
+    Polars gives such now and then, and Arrow's writer makes bytes of them that nobody can read.
+    """
+    if pa.types.is_struct(part.type):
+        return any(_begins_behind_its_end(part.field(i)) for i in range(part.type.num_fields))
+    if not (pa.types.is_list(part.type) or pa.types.is_large_list(part.type) or pa.types.is_map(part.type)):
+        return False
+    elements = part.values
+    return (not len(elements) and elements.offset > 0) or _begins_behind_its_end(elements)
 
 
 def to_rows(frame: Frame, schema: Schema) -> list[Row]:
