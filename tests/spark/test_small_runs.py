@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -47,7 +46,7 @@ def session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """A session that would start its own Spark, whose recorded runs may not be jobs."""
     assert spark.getActiveSession() is not None
 
-    def refuse(*_: Any) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a job was to run")
 
     monkeypatch.setattr(engine, "Recording", refuse)
