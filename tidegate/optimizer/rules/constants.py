@@ -7,6 +7,7 @@ the source is nothing. A source stays, because it tells the kind of time.
 from __future__ import annotations
 
 from decimal import Decimal
+from itertools import islice
 
 from sqlglot import exp
 
@@ -30,10 +31,10 @@ _OPERATORS = (
 
 def fold_constants(node: op.Node) -> op.Node | None:
     """`μ_{f(c)}(S) = μ_{f(c)'}(S)`, likewise σ and ⋈, f(c) being a constant that has a value; `p and true = p`."""
-    if isinstance(node, op.Filter):
+    if isinstance(node, op.Filter) and _has_constants(node.predicate):
         predicate = _simple(_folded(node.predicate, unknown=True), node.schema)
         return op.Filter(node.input, predicate) if predicate != node.predicate else None
-    if isinstance(node, op.Join) and node.predicate is not None:
+    if isinstance(node, op.Join) and node.predicate is not None and _has_constants(node.predicate):
         predicate = _simple(_folded(node.predicate, unknown=True), node.pair_schema)
         return op.Join(node.left, node.right, node.kind, predicate) if predicate != node.predicate else None
     if isinstance(node, op.Project):
@@ -56,8 +57,14 @@ def _folded(expression: exp.Expression, unknown: bool) -> exp.Expression:
     return expression.copy().transform(visit, copy=False)
 
 
+LARGEST = 1_000
+"""Parts of an expression that are looked into; larger ones are lists of values rather than conditions, and cost more than they gain."""
+
+
 def _has_constants(expression: exp.Expression) -> bool:
-    return expression.find(exp.Literal, exp.Boolean, exp.Null) is not None
+    """Whether there is something to compute beforehand, and little enough to look through."""
+    small = sum(1 for _ in islice(expression.walk(), LARGEST + 1)) <= LARGEST
+    return small and expression.find(exp.Literal, exp.Boolean, exp.Null) is not None
 
 
 def _value(part: exp.Expression, unknown: bool) -> exp.Expression | None:
