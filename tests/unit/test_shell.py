@@ -129,7 +129,9 @@ def offered(session: Session, text: str) -> dict[str, str]:
 
 def test_names_columns_functions_and_keywords_are_offered(session: Session) -> None:
     session.function("celsius", lambda f: f, "DOUBLE", 1)
-    assert offered(session, "SELECT * FROM ") == {"Temp": "stream", "Room": "table", "Hot": "view"}
+    assert offered(session, "SELECT * FROM ") == {
+        "Temp": "stream", "Room": "table", "Hot": "view", "tidegate.metrics": "table"
+    }  # fmt: skip
     assert offered(session, "SELECT room FROM Temp WHERE deg") == {"degrees": "INT of Temp"}
     assert offered(session, "SELECT * FROM Hot WHERE tw") == {"twice": "INT of Hot"}
     assert offered(session, "SELECT * FROM Temp WINDOW(RANGE 5) x, Room y WHERE y.") == {
