@@ -125,6 +125,7 @@ def estimates_table() -> str:
     for name, pairs in named.items():
         off, rank = quality(pairs)
         lines.append(f"| {name} | {len(pairs)} | {off:.0%} | {rank:.3f} |")
+    lines += ["", _nothing_kept(found)]
     kernels: dict[str, list[Comparison]] = {}
     for c in found:
         kernels.setdefault(c.work.kernel, []).append(c)
@@ -138,6 +139,18 @@ def estimates_table() -> str:
         sums = [sum(v) * 1e3 for v in ((c.work.seconds for c in every), (c.seconds for c in every))]
         lines.append(f"| {name} | {len(every)} | {sums[0]:.1f} | {sums[1]:.1f} | {off:.0%} |")
     return "\n".join(lines)
+
+
+def _nothing_kept(found: list[Comparison]) -> str:
+    """Where nothing is kept or was expected to be, a part of it says nothing: there, how many rows and bytes estimates are off."""
+    empty = [c for c in found if not (c.work.kept >= 1 and c.kept)]
+    none = sum(c.work.kept < 1 and c.kept < 1 for c in empty)
+    rows = [abs(c.work.kept - c.kept) for c in empty]
+    sizes = [abs(c.work.size - c.size) for c in empty]
+    return (
+        f"Not among rows and bytes kept: {len(empty)} operators of which measurement or estimate says that they keep nothing. {none} keep nothing and were expected to; "
+        f"the others are off by up to {max(rows):,.0f} rows and {max(sizes):,.0f} bytes ({sum(rows):,.0f} rows and {sum(sizes):,.0f} bytes in all)."
+    )
 
 
 # Choices ---------------------------------------------------------------------------------------------------------------

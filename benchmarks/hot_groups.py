@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -48,24 +49,36 @@ def write_bids(path: Path, rows: int, keys: int) -> None:
         pq.write_table(part, path / f"{i}.parquet", row_group_size=1 << 18)
 
 
-def measured(engine: Engine, plan: Node, bids: StreamDefinition, times: int) -> tuple[float, float, int]:
-    """Seconds of the run and of its longest task, of the best run, and rows of the answer."""
+def measured(
+    engine: Engine, plan: Node, definitions: Mapping[str, StreamDefinition], times: int, partitions: int = 2
+) -> tuple[float, float, float, int]:
+    """Seconds of the run and of its longest task, the most processor seconds that kernels took in a task, of the best run each, and rows of the answer."""
     found = []
     for _ in range(times):
         tasks: list[float] = []
+        kernels: list[float] = []
 
-        def noted(before: Any, messages: Any, tasks: list[float] = tasks, **changes: Any) -> Any:
+        def noted(
+            before: Any,
+            messages: Any,
+            tasks: list[float] = tasks,
+            kernels: list[float] = kernels,
+            **changes: Any,
+        ) -> Any:
             told = list(messages)
-            reports = [m.seconds for m in told if isinstance(m, WaveReport)]
-            tasks += [sum(s for part, s in seconds.items() if part != "wait") for seconds in reports]
+            reports = [m for m in told if isinstance(m, WaveReport)]
+            tasks += [sum(s for part, s in r.seconds.items() if part != "wait") for r in reports]
+            kernels += [sum(r.tally.measured.seconds) for r in reports]
             return after(before, told, **changes)
 
         with patch("tidegate.runtime.recorded.after", noted):
             started = time.perf_counter()
-            result = engine.run("q", plan, {"Bid": bids}, partitions=2)
+            result = engine.run("q", plan, definitions, partitions=partitions)
             seconds = time.perf_counter() - started
-        found.append((seconds, max(tasks, default=0.0), sum(p.counts.rows for p in result.parts())))
-    return min(found)
+        rows = sum(p.counts.rows for p in result.parts())
+        found.append((seconds, max(tasks, default=0.0), max(kernels, default=0.0), rows))
+    run, task, work, rows = (min(several) for several in zip(*found, strict=True))
+    return run, task, work, int(rows)
 
 
 def main() -> None:
@@ -83,12 +96,12 @@ def main() -> None:
         for name, keys in (("one group has 90 % of the rows", (0,)), ("no groups", ())):
             plan = Aggregate(shown, keys, FUNCTIONS)
             with patch("tidegate.physical.planning.in_two_steps", lambda *_: None):
-                before = measured(engine, plan, bids, given.times)
-            after = measured(engine, plan, bids, given.times)
-            assert before[2] == after[2], "the answers differ"
+                before = measured(engine, plan, {"Bid": bids}, given.times)
+            after = measured(engine, plan, {"Bid": bids}, given.times)
+            assert before[3] == after[3], "the answers differ"
             print(
                 f"{given.rows:,} rows, {name}: run {before[0]:.2f} -> {after[0]:.2f} s, "
-                f"longest task {before[1]:.2f} -> {after[1]:.2f} s, {after[2]:,} rows of the answer"
+                f"longest task {before[1]:.2f} -> {after[1]:.2f} s, {after[3]:,} rows of the answer"
             )
 
 

@@ -40,6 +40,7 @@ VOLUME = (
 # No deadlines: a shared machine is slow at times, and slowness is not a wrong answer.
 settings.register_profile(
     "ci",
+    max_examples=60,
     derandomize=True,
     deadline=None,
     database=None,

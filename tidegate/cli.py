@@ -304,7 +304,7 @@ def _each_query(script: Path, master: str | None, rules: Policy, do: Callable[[A
             ),
         ):
             statement = statement.args["query"]
-        if isinstance(statement, syntax.StopQuery):
+        if isinstance(statement, syntax.StopQuery | syntax.AlterQuery):
             continue
         if isinstance(statement, exp.Query):
             asked += 1

@@ -19,6 +19,7 @@ from tidegate.algebra import synchronization
 from tidegate.algebra.failures import anywhere, located, user_calls
 from tidegate.algebra.printing import to_graphviz, to_json, to_mermaid
 from tidegate.algebra.properties import has_timestamps, result_key
+from tidegate.algebra.quality import Settings
 from tidegate.algebra.windows import Expiration
 from tidegate.connectors import registry
 from tidegate.connectors.sinks import Sink, claim, open_sink, refuse_taken
@@ -29,20 +30,27 @@ from tidegate.language.catalog import SourceCall, StreamDefinition
 from tidegate.optimizer.cost import Costs
 from tidegate.optimizer.driver import Firing, optimize
 from tidegate.optimizer.expiration import expiring
+from tidegate.optimizer.hot_keys import can_be_spread, spread_hot_keys
 from tidegate.optimizer.search import Found, has_choice, search
+from tidegate.physical.estimates import Expectations
 from tidegate.physical.identity import identity_of, plan_identity
+from tidegate.physical.plan import Birth
+from tidegate.physical.planning import plan_query
 from tidegate.physical.printing import describe, describe_estimates
+from tidegate.runtime.asking import Asked
 from tidegate.runtime.engine import Engine
 from tidegate.runtime.explaining import explained
-from tidegate.runtime.metrics import measured_lines, reads_metrics
+from tidegate.runtime.metrics import measured_lines
 from tidegate.runtime.notebook import NotebookProgress, in_notebook
 from tidegate.runtime.places import Epochs
 from tidegate.runtime.previews import SIZES, heads_of
 from tidegate.runtime.results import Result
-from tidegate.runtime.running import Asked, LiveQuery, Running
+from tidegate.runtime.running import LiveQuery, Running
 from tidegate.runtime.settings import check_said
 from tidegate.runtime.source_statistics import gathered
+from tidegate.runtime.system_tables import system_tables_in
 from tidegate.runtime.verification import Verification, verify
+from tidegate.runtime.waiting import WaitingQuery
 from tidegate.time import BATCHES, MAX, MIN, widened
 from tidegate.types import TIMESTAMP, Field
 
@@ -66,7 +74,7 @@ class Host(Protocol):
     @property
     def engine(self) -> Engine: ...
 
-    def start(self, asked: Asked, begin: bool) -> LiveQuery: ...
+    def start(self, asked: Asked, begin: bool) -> LiveQuery | WaitingQuery: ...
 
 
 @dataclass(frozen=True)
@@ -102,12 +110,20 @@ class Query:
     @cached_property
     def cheapest(self) -> Found | None:
         """What a search by cost has found for a run over recorded data; None: there is no choice."""
-        return search(self.plan, self.costs) if has_choice(self.plan) else None
+        if not has_choice(self.plan):
+            return None
+        expected = Expectations(self.costs)
+        return search(
+            self.plan,
+            self.costs,
+            whole=lambda plan: expected.added(plan_query("", plan, self.functions, Birth())),
+        )
 
-    @property
+    @cached_property
     def chosen(self) -> op.Node:
-        """The plan of a run over recorded data: the cheapest that is known."""
-        return self.plan if self.cheapest is None else self.cheapest.plan
+        """The plan of a run over recorded data: the cheapest that is known, rows of hot keys spread."""
+        plan = self.plan if self.cheapest is None else self.cheapest.plan
+        return spread_hot_keys(plan, self.costs) if can_be_spread(plan) else plan
 
     @property
     def schema(self) -> tuple[Field, ...]:
@@ -149,8 +165,14 @@ class Query:
         """Whether a source has no end, or is to be read as if it had none."""
         return self.session.live or not all(map(registry.has_end, self.definitions.values()))
 
-    def run(self, progress: Progress | None = None, boundaries: Sequence[int] | None = None) -> Result:
-        """The answer over recorded data, to the end of the sources; `boundaries` are instants at which epochs end.
+    def run(
+        self,
+        progress: Progress | None = None,
+        boundaries: Sequence[int] | None = None,
+        settings: Settings | None = None,
+    ) -> Result:
+        """The answer over recorded data, to the end of the sources; `boundaries` are instants at which epochs end. Windows with quality ranges
+        are at their best, or as the `settings` say, by the names of knobs.
 
         In a notebook, a run of more than a second shows how far it is, unless `progress` is told.
         Example: `r = tg.query("SELECT room FROM Temp WINDOW(RANGE 5)").run()`
@@ -169,6 +191,7 @@ class Query:
                 self.data,
                 progress,
                 boundaries,
+                settings=settings,
             )
         return replace(result, key=self.key)
 
@@ -181,7 +204,7 @@ class Query:
         with self._located():
             self.foresee(live=False)
             return self.session.engine.discard(
-                self.name, self.plan, self.definitions, self.functions, self.data, progress
+                self.name, self.chosen, self.definitions, self.functions, self.data, progress
             )
 
     def preview(self, rows: int) -> DataFrame:
@@ -243,7 +266,7 @@ class Query:
         begin: bool = True,
         epochs: Epochs | None = None,
         history: bool = False,
-    ) -> LiveQuery:
+    ) -> Any:
         """Run over live data: an epoch every `epoch` seconds (0.2, or 1 where a source is Spark's). Answers older than `retention` ticks may be dropped.
         `epochs` says where they run: as Spark jobs, in the driver's process, or (auto) wherever they cost less.
 
@@ -251,14 +274,16 @@ class Query:
         refused. On the same state directory, a query of the same name goes on where it stopped. With `begin` False, the
         graph advances only when it is told to. With `history`, what came before is read again, where it can be: the answer is then that of a
         query which was there from the beginning.
+
+        Gives the running query (`LiveQuery`), or, where there is no room for it and `SET admission = 'wait'`, one that waits (`WaitingQuery`).
         Example: `h = tg.query("SELECT room FROM Temp WINDOW(RANGE 5)").start("hot", epoch=0.5)`
         """
         check_said(epoch, retention, epochs)
-        if reads_metrics(self.bound.plan):
+        if table := next(system_tables_in(self.bound.plan), None):
             raise Diagnostic(
                 "METRICS_LIVE",
-                "metrics say how things are now: a running query cannot read them",
-                help="ask for them by a SELECT, as often as needed",
+                f"{table.name} says how things are now: a running query cannot read it",
+                help="ask for it by a SELECT, as often as needed",
             ).locate(self.bound.text)
         if sink is not None and hasattr(sink, "path"):
             self.bound.catalog.policy.check_value("sink", "", "path", sink.path)

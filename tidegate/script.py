@@ -25,6 +25,8 @@ from tidegate.language.dialect import parse
 from tidegate.query import Progress, Query, run_together
 from tidegate.runtime.results import Result
 from tidegate.runtime.results_here import snapshot_here
+from tidegate.spark.values import quote
+from tidegate.types import Schema
 
 MOST = 32
 """So many queries are run in one go."""
@@ -190,3 +192,15 @@ def _may_read(definition: StreamDefinition, sink: Sink | None) -> bool:
     whole = os.path.realpath(fixed if fixed == read else os.path.dirname(fixed) or ".")
     place = os.path.realpath(written)
     return os.path.commonpath([whole, place]) in (whole, place)
+
+
+def time_clause(ordered_by: str | None, valid: tuple[str, str] | None, batch: str | None) -> str:
+    """What gives rows their time, as a statement says it."""
+    if ordered_by is not None:
+        return f" ORDERED BY {quote(ordered_by)}" + (f" BATCH {quote(batch)}" if batch is not None else "")
+    return f" VALID ({quote(valid[0])}, {quote(valid[1])})" if valid is not None else ""
+
+
+def described(fields: Schema) -> list[tuple[str, str]]:
+    """Columns with their types; the one that orders rows is marked."""
+    return [(f.name, str(f.type) + (" (TS)" if f.hidden else "")) for f in fields]

@@ -39,21 +39,23 @@ from tidegate.language.statements import define
 from tidegate.policy import OPEN, Policy
 from tidegate.query import Query, run_together
 from tidegate.redaction import masked
-from tidegate.runtime import metrics
-from tidegate.runtime.activities import MeasuredEpoch
+from tidegate.runtime.asking import Asked
 from tidegate.runtime.engine import Engine, check_place
+from tidegate.runtime.managing import Resources
 from tidegate.runtime.quarantines import refused_anywhere
 from tidegate.runtime.results import Result
 from tidegate.runtime.results_here import snapshot_here
-from tidegate.runtime.running import Asked, LiveQuery, Running
-from tidegate.runtime.settings import Settings
+from tidegate.runtime.running import LiveQuery, Running
+from tidegate.runtime.settings import Settings, budget_of
 from tidegate.runtime.snapshots import instant_of, running_in, tables_in, with_order, without_order
+from tidegate.runtime.system_tables import SYSTEM_TABLES, mentions_system_tables, system_tables_in
+from tidegate.runtime.waiting import WaitingQuery
 from tidegate.scalars.coercion import type_named
 from tidegate.scalars.combining import check_combine
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
 from tidegate.scalars.meaning import FUNCTIONS
-from tidegate.script import Script, complete
+from tidegate.script import Script, complete, described, time_clause
 from tidegate.spark.context import checked_conf, spark_session
 from tidegate.spark.starting import Starting
 from tidegate.spark.typing import ask_spark
@@ -72,6 +74,8 @@ def connect(
     policy: Policy = OPEN,
     packages: Sequence[str] = (),
     conf: Mapping[str, str] | None = None,
+    memory: str | float | None = None,
+    work: float | None = None,
 ) -> Session:
     """A session. Spark starts when it is first needed: on this machine's cores, or at `master`.
 
@@ -80,9 +84,10 @@ def connect(
     more where many recorded rows are read); state in another number of parts is cut anew when its queries go on.
     `policy` says what statements may reach: everything, or, for statements of others, `tidegate.CLOSED` and what is named.
     `packages` are connectors that Spark fetches at its start, as `"group:artifact:version"`; `conf` are settings of Spark's.
+    `memory` ("2 GB") and `work` (0.7 of the cores) are budgets for live queries: see `SET memory`.
     Example: `tg = tidegate.connect(state="state")`
     """
-    return Session(spark, master, state, partitions, verbose, policy, packages, conf)
+    return Session(spark, master, state, partitions, verbose, policy, packages, conf, memory, work)
 
 
 class Session(OwnConnectors, Settings):
@@ -98,15 +103,19 @@ class Session(OwnConnectors, Settings):
         policy: Policy = OPEN,
         packages: Sequence[str] = (),
         conf: Mapping[str, str] | None = None,
+        memory: str | float | None = None,
+        work: float | None = None,
     ) -> None:
-        self.catalog = replace(registry.catalog(), policy=policy).with_definition(metrics.DEFINITION)
+        self.catalog = replace(registry.catalog(), policy=policy)
+        for table in SYSTEM_TABLES.values():
+            self.catalog = self.catalog.with_definition(table.definition)
         self.data: dict[str, Any] = {}
         self._given, self._master, self._state = spark, master, state
         self._partitions, self._verbose = partitions, verbose
         self._packages = (packages,) if isinstance(packages, str) else tuple(packages)
-        self._conf = checked_conf(conf or {})
-        self._asked = 0
-        self.running = Running(lambda: self.engine, partitions)
+        self._conf, self._asked = checked_conf(conf or {}), 0
+        self.resources = Resources(budget_of(memory, work))
+        self.running = Running(lambda: self.engine, partitions, self.resources)
         self.starting = Starting(
             lambda: spark_session(self._master, self._given, self._packages, self._verbose, self._conf)
         )
@@ -147,7 +156,9 @@ class Session(OwnConnectors, Settings):
         Example: `tg.stream("Temp", [{"room": "a", "degrees": 75, "t": 1}], ordered_by="t")`
         """
         if isinstance(data, (str, os.PathLike)):
-            return self._register_file("STREAM", name, data, schema, _times(ordered_by, valid, batch), slack)
+            return self._register_file(
+                "STREAM", name, data, schema, time_clause(ordered_by, valid, batch), slack
+            )
         columns, table = infer_columns(data, self._schema(schema))
         if schema is None:  # rows that are pushed later may hold what these do not
             columns = tuple(replace(c, nullable=True) for c in columns)
@@ -291,12 +302,12 @@ class Session(OwnConnectors, Settings):
             case syntax.InsertInto():
                 return self._insert(statement, text, progress)
             case syntax.StartQuery():
-                asked, name = statement.args["query"], statement.this.name
-                history = bool(statement.args.get("history"))
                 with told_at(span_of(statement.this), text):
-                    if isinstance(asked, syntax.InsertInto):
-                        return self._insert(asked, text, progress, name, history)
-                    return self.bound_query(asked, text).start(name, history=history)
+                    return self._start(statement, text, progress)
+            case syntax.AlterQuery():
+                with told_at(span_of(statement.this), text):
+                    query = self.bound_query(statement.args["query"], text)
+                    return self.running.alter(statement.this.name, query)
             case syntax.StopQuery():
                 with told_at(span_of(statement.this), text):
                     return self.running.named(statement.this.name).stop()
@@ -316,11 +327,18 @@ class Session(OwnConnectors, Settings):
             case syntax.DescribeDefinition():
                 return self.describe(statement.this.name, text, statement)
         if self.is_snapshot(statement):
-            return self._of_metrics(statement, text)
+            return self._of_system_tables(statement, text)
         query = self.bound_query(statement, text)
         if query.bound.output == "COMPLETE" and not query.is_live:
             return complete(query.run(progress), self.here)
         return query.start() if query.is_live else query.run(progress)
+
+    def _start(self, statement: syntax.StartQuery, text: str, progress: Progress | None) -> Any:
+        asked, name = statement.args["query"], statement.this.name
+        history = bool(statement.args.get("history"))
+        if isinstance(asked, syntax.InsertInto):
+            return self._insert(asked, text, progress, name, history)
+        return self.bound_query(asked, text).start(name, history=history)
 
     def _insert(
         self,
@@ -399,8 +417,7 @@ class Session(OwnConnectors, Settings):
         text = masked(text)
         self._refuse_reading(statement, text)
         bound, data = bind(statement, self.catalog, text, self._ask), self.data
-        if metrics.reads_metrics(bound.plan):
-            data = {**data, metrics.NAME: metrics.metrics_table(self._measured())}
+        data = {**data, **{t.name: t.rows(self.running) for t in system_tables_in(bound.plan)}}
         return Query(self, bound, self._next_name(), data)
 
     def _next_name(self) -> str:
@@ -446,7 +463,7 @@ class Session(OwnConnectors, Settings):
 
         Example: `tg.metrics().orderBy("cpu_seconds", ascending=False).show()`
         """
-        return self.spark.createDataFrame(metrics.metrics_table(self._measured()))
+        return self.spark.createDataFrame(SYSTEM_TABLES["tidegate.metrics"].rows(self.running))
 
     def prometheus(self) -> str:
         """The figures of everything that runs, in Prometheus' text format.
@@ -454,9 +471,6 @@ class Session(OwnConnectors, Settings):
         Example: `print(tg.prometheus())`
         """
         return self.running.prometheus()
-
-    def _measured(self) -> list[MeasuredEpoch]:
-        return [*self.running.measured(), *self.engine.measured]
 
     def quarantine(self, name: str) -> DataFrame:
         """The rows that a stream or table refused in all runs that the state directory holds: `run`, `epoch`, `reason`, `raw`, `file`.
@@ -485,7 +499,7 @@ class Session(OwnConnectors, Settings):
         hint = did_you_mean(name, self.catalog.names, "streams")
         raise Diagnostic("UNKNOWN_STREAM", f"there is no stream '{name}'", help=hint)
 
-    def start(self, asked: Asked, begin: bool) -> LiveQuery:
+    def start(self, asked: Asked, begin: bool) -> LiveQuery | WaitingQuery:
         """Add a query to the running graph of its kind of time, or begin one."""
         if self.catalog.find(asked.name) is not None:
             raise Diagnostic(
@@ -525,13 +539,13 @@ class Session(OwnConnectors, Settings):
             return order.applied(result.at(instant, number))
 
     def is_snapshot(self, statement: exp.Expression) -> bool:
-        """Whether a query asks how things are now, and so has one answer: it reads the metrics.
+        """Whether a query asks how things are now, and so has one answer: it reads a table such as `tidegate.metrics`.
 
         Example: `from tidegate.language.dialect import parse`, `tg.is_snapshot(parse("SELECT * FROM tidegate.metrics")[0])`
         """
-        return isinstance(statement, exp.Query) and metrics.mentions_metrics(statement, self.catalog)
+        return isinstance(statement, exp.Query) and mentions_system_tables(statement, self.catalog)
 
-    def _of_metrics(self, statement: exp.Expression, text: str) -> DataFrame:
+    def _of_system_tables(self, statement: exp.Expression, text: str) -> DataFrame:
         asked, order = with_order(*without_order(statement))
         return order.applied(self.bound_query(asked, text).now())
 
@@ -577,18 +591,6 @@ class Session(OwnConnectors, Settings):
                     .at(span_of(table.this))
                     .locate(text)
                 )
-
-
-def _times(ordered_by: str | None, valid: tuple[str, str] | None, batch: str | None) -> str:
-    """What gives rows their time, as a statement says it."""
-    if ordered_by is not None:
-        return f" ORDERED BY {quote(ordered_by)}" + (f" BATCH {quote(batch)}" if batch is not None else "")
-    return f" VALID ({quote(valid[0])}, {quote(valid[1])})" if valid is not None else ""
-
-
-def described(fields: Schema) -> list[tuple[str, str]]:
-    """Columns with their types; the one that orders rows is marked."""
-    return [(f.name, str(f.type) + (" (TS)" if f.hidden else "")) for f in fields]
 
 
 def _type(returns: str | Type) -> Type:

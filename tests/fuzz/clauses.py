@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tests.fuzz.choices import value_at
 from tidegate.types import Row
 
 Rows = Sequence[tuple[Row, int]]
@@ -29,6 +30,8 @@ class Clause:
     ends: bool = False
     over_derived: bool = True
     """Whether GRANULARITY can be said with it."""
+    has_granule: bool = False
+    """Whether it says a GRANULARITY itself."""
 
     def partitioned(self, column: str, place: int) -> Clause:
         """The same on each sub-stream, united."""
@@ -39,7 +42,7 @@ class Clause:
                 parts.setdefault("NaN" if e[place] != e[place] else e[place], []).append((e, u))
             return [r for part in parts.values() for r in self.shows(part, t)]
 
-        return Clause(f"PARTITION BY {column} {self.text}", shows, self.ends, self.over_derived)
+        return replace(self, text=f"PARTITION BY {column} {self.text}", shows=shows)
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,36 @@ def _range_slide(dice: random.Random, words: Words) -> Clause:
         return [(e, u) for e, u in _since(origin, rows) if d - w < u <= d]
 
     return Clause(f"RANGE {words.span(w)} SLIDE {words.span(s)}{_at(words, origin)}", shows, True, not origin)
+
+
+def _ranged(dice: random.Random, words: Words) -> Clause:
+    """A size or a granule that is chosen: each row goes by what is in force at its own instant."""
+    low, fine, slide = dice.randint(1, 3), dice.randint(1, 2), dice.choice((1, 1, 1, 2, 3))
+    high, coarse = low + dice.randint(0, 5), fine + dice.randint(0, 3)
+    form = dice.choice(("size", "size", "both", "granule", "unbounded"))
+    sized, granular = form in ("size", "both"), form != "size"
+
+    def moved(t: int, granule: int) -> int:
+        while t % slide:
+            t += 1
+        while t % granule:
+            t += 1
+        return t
+
+    def sees(u: int, t: int) -> bool:
+        granule = value_at("GRANULARITY", fine, coarse, u) if granular else 1
+        size = value_at("RANGE", low, high, u) if sized else high
+        return moved(u, granule) <= t and (form == "unbounded" or t < moved(u + size, granule))
+
+    def between(a: int, b: int) -> str:
+        return f"BETWEEN {words.span(a)} AND {words.span(b)}"
+
+    size = between(low, high) if sized else "UNBOUNDED" if form == "unbounded" else words.span(high)
+    text = f"RANGE {size}" + (f" SLIDE {words.span(slide)}" if slide > 1 else "")
+    text += f" GRANULARITY {between(fine, coarse)}" if granular else ""
+    text += dice.choice(("", " PRIORITY 3")) if granular else ""
+    ends = form != "unbounded"
+    return Clause(text, lambda rows, t: [(e, u) for e, u in rows if sees(u, t)], ends, False, granular)
 
 
 def _rows(dice: random.Random, words: Words) -> Clause:
@@ -310,11 +343,15 @@ WINDOWS: dict[str, tuple[int, Callable[[random.Random, Words], Clause]]] = {
     "sequence": (3, _sequence_of_any),
     "varying": (1, _varying),
     "loop": (1, _loop),
+    "range between": (20, _ranged),
 }
 """Weight and maker of every kind of window."""
 
+FIXED = tuple(name for name in WINDOWS if name != "range between")
+"""Those of which the runtime chooses nothing."""
 
-def clause(dice: random.Random, words: Words, names: Sequence[str] = tuple(WINDOWS)) -> Clause:
+
+def clause(dice: random.Random, words: Words, names: Sequence[str] = FIXED) -> Clause:
     """A window of one of the kinds."""
     (name,) = dice.choices(names, [WINDOWS[n][0] for n in names])
     return WINDOWS[name][1](dice, words)

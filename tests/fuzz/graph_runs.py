@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
+from tests.fuzz.choices import settings_for
 from tests.fuzz.partition_runs import EARLY, Partitioned
 from tests.fuzz.players import frames
 from tidegate.algebra import operators as op
@@ -18,9 +19,10 @@ from tidegate.physical.joining import Company, beginners
 from tidegate.physical.lowering import Program, joined_to
 from tidegate.physical.plan import Input, OperatorRows, Plan, SourceRows, disputed, united
 from tidegate.reference.snapshots import PhysicalRow, Source
-from tidegate.runtime.answering import begun, written
-from tidegate.runtime.beginnings import joined
+from tidegate.runtime.answering import Answer, begun, written
+from tidegate.runtime.beginnings import Others, joined
 from tidegate.runtime.ledger import KnownQuery, Manifest, SourceProgress
+from tidegate.runtime.migration import label, taken_over, turns_after
 from tidegate.time import MAX, MIN
 from tidegate.worker.segments import WAITING, settled
 from tidegate.worker.tasks import _hold
@@ -33,6 +35,22 @@ class Member:
     root: op.Node
     physical: Plan
     known: KnownQuery
+    leaving: tuple[Member, ...] = ()
+    """The query as it was planned before."""
+
+    @property
+    def boxes(self) -> tuple[Member, ...]:
+        return (self, *self.leaving)
+
+
+def boxes(members: Mapping[str, Member]) -> list[Member]:
+    return [box for m in members.values() for box in m.boxes]
+
+
+def clipped(rows: list[PhysicalRow], low: int, high: int) -> list[PhysicalRow]:
+    """Rows as far as they count from one instant to another."""
+    ends = ((e, max(ts, low), min(te, high), n) for e, ts, te, n in rows)
+    return [r for r in ends if r[1] < r[2]]
 
 
 class GraphRun(Partitioned):
@@ -62,34 +80,78 @@ class GraphRun(Partitioned):
 
     @property
     def running(self) -> Plan:
-        return united((m.physical for m in self.settled.values()), self.columns)
+        return united((b.physical for b in boxes(self.settled)), self.columns)
 
-    def add(self, name: str, root: op.Node) -> Member:
-        together = united(m.physical for m in self.members.values())
+    def _company(self) -> tuple[Manifest, Company, Others]:
+        together = united(b.physical for b in boxes(self.members))
         company = Company(together, self.running, lambda id_: id_ in self.rows)
         progress = {n: SourceProgress(newest=t) for n, t in self.newest.items()}
         before = Manifest(self.number, self.since, sources=progress)
-        others = [(m.physical, m.known) for m in self.settled.values()]
+        return before, company, [(b.physical, b.known) for b in boxes(self.settled)]
+
+    def add(self, name: str, root: op.Node) -> Member:
+        before, company, others = self._company()
         views = Views({n: m.root for n, m in {**self.settled, **self.members}.items()})
         answer, known = joined(name, root, self.functions, before, company, others, self.width, views)
-        mine = answer.physical
-        # What a restart plans is what runs.
+        self._check_restart(name, root, answer, known)
+        self.readings += answer.readings
+        self.members[name] = Member(answer.runs, answer.physical, known)
+        return self.members[name]
+
+    def _check_restart(self, name: str, root: op.Node, answer: Answer, known: KnownQuery) -> None:
+        """What a restart plans is what runs."""
         kept = json.loads(json.dumps(written(answer.views)))
         again = begun(name, root, self.functions, known, kept).physical
-        assert again.answers == mine.answers
-        assert again.operators.keys() == mine.operators.keys()
-        self.readings += answer.readings
-        self.members[name] = Member(answer.runs, mine, known)
-        return self.members[name]
+        assert again.answers == answer.physical.answers
+        assert again.operators.keys() == answer.physical.operators.keys()
+
+    def migrate(self, name: str, root: op.Node) -> bool:
+        """Let another plan answer a query that has run; whether it can."""
+        before, company, others = self._company()
+        old = self.settled[name]
+        found = taken_over(
+            name,
+            root,
+            self.functions,
+            before,
+            company,
+            others,
+            self.width,
+            (old.root, old.physical, old.known),
+        )
+        if found is None:
+            return False
+        answer, known, until = found
+        self._check_restart(name, root, answer, known)
+        called = {label(name, old.known): old.known.answer}
+        box = replace(old, leaving=(), physical=replace(old.physical, answers=called))
+        turns = turns_after(old.known, replace(old.known, before=()), until, same=True)
+        self.members[name] = Member(
+            answer.runs, answer.physical, replace(known, before=turns), (*old.leaving, box)
+        )
+        return True
+
+    def release(self) -> None:
+        """Plans whose instants have passed are not run any more."""
+        for name, m in self.members.items():
+            until = {t.plan.answer: t.until for t in m.known.before}
+            left = tuple(b for b in m.leaving if until[b.known.answer] > self.since)
+            self.members[name] = replace(m, leaving=left)
 
     def drop(self, name: str) -> None:
         del self.members[name]
 
     def answer(self, member: Member) -> list[PhysicalRow]:
-        return self.rows.get(member.known.answer, [])
+        """The rows of a query's answer, of each plan those of its turn."""
+        found, low = [], MIN
+        for turn in member.known.before:
+            found += clipped(self.rows.get(turn.plan.answer, []), low, turn.until)
+            low = turn.until
+        return [*found, *clipped(self.rows.get(member.known.answer, []), low, MAX)]
 
     def graph_epoch(self, upto: int) -> None:
-        whole = united((m.physical for m in self.members.values()), self.columns)
+        self.release()
+        whole = united((b.physical for b in boxes(self.members)), self.columns)
         running = self.running
         self.beginners = beginners(running, whole)
         ran = {*running.inputs, *running.operators}
@@ -99,14 +161,14 @@ class GraphRun(Partitioned):
         self.change(whole)
         limit = MAX if upto == MAX else upto + EARLY * self.instant
         come: dict[str, Frame] = {}
-        for member in self.members.values():
+        for member in boxes(self.members):
             for leaf, rows in frames(member.root, self.sources).items():
                 # Of a stream that nobody has read, or not for a while, rows before the watermark are late.
                 seen = max(self.read.get(leaf, self.since), self.since)
                 come[leaf] = rows.filter((pl.col("ts") >= seen) & (pl.col("ts") < limit))
         self.tables = {
             leaf: rows
-            for m in self.members.values()
+            for m in boxes(self.members)
             for leaf, rows in frames(m.root, self.sources).items()
             if rows.height and (rows["ts"] == MIN).all()
         }
@@ -117,7 +179,7 @@ class GraphRun(Partitioned):
             if rows.height and leaf not in self.tables:
                 self.newest[name] = max(self.newest.get(name, MIN), rows["ts"].max())  # type: ignore[type-var]
         self.read |= dict.fromkeys(come, limit)
-        self.columns = disputed((m.physical for m in self.members.values()), whole)
+        self.columns = disputed((b.physical for b in boxes(self.members)), whole)
         self.since, self.number = upto, self.number + 1
         self.settled = dict(self.members)
 
@@ -133,12 +195,12 @@ class GraphRun(Partitioned):
         }
         told = ({*origins, *self.fresh_answers} - self.beginners) & {*program.outputs}
         shown = program.standing(state, program.read_by(self.beginners) | told, self.since)
-        after, out = program.step_all(state, due, upto, self.beginners, shown)
+        after, out = program.step_all(state, due, upto, self.beginners, shown, settings=settings_for(program))
         self.states[w][p] = settled({**after, WAITING: waiting})
         found = dict(zip(program.outputs, out, strict=True))
         for id_ in origins & found.keys():
             self.shown.setdefault(id_, []).append(joined_to(shown.get(id_), found[id_]))
-        schemas = {m.known.answer: m.root.schema for m in self.members.values()}
+        schemas = {b.known.answer: b.root.schema for b in boxes(self.members)}
         for answer in schemas.keys() & found.keys():
             chunk = joined_to(shown.get(answer) if answer in self.fresh_answers else None, found[answer])
             # What begins in an epoch in which no time passes says at its end what it begins with.

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from tests.fuzz.choices import settings_for
 from tidegate.algebra import operators as op
 from tidegate.exchange.hashing import partition_of
 from tidegate.exchange.messages import Log
@@ -128,7 +129,7 @@ class Partitioned:
     ) -> dict[str, Frame]:
         state = self.states[w][p]
         waiting, due = _hold(dict(state[WAITING]), chunks, upto)
-        after, out = program.step_all(state, due, upto)
+        after, out = program.step_all(state, due, upto, settings=settings_for(program))
         self.states[w][p] = settled({**after, WAITING: waiting})
         found = dict(zip(program.outputs, out, strict=True))
         answer = self.physical.plan.answers["q"]

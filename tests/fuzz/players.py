@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from tests import ladders
+from tests.fuzz.choices import settings_for
 from tests.fuzz.queries import Case
 from tests.fuzz.streams import FIRST, TIMESTAMPS
 from tests.state_log import StateLog
@@ -57,13 +58,13 @@ def play(
     program = compile_plan(plan, functions)  # type: ignore[arg-type]
     states, log = program.initial(), StateLog(program)
     answer: list[PhysicalRow] = []
-    since, again = MIN, {*restarts}
+    since, again, settings = MIN, {*restarts}, settings_for(program)
     for number, upto in enumerate(boundaries):
         chunks = {
             name: rows.filter((pl.col("ts") >= since) & (pl.col("ts") < upto))
             for name, rows in sources.items()
         }
-        states, out = program.step(states, chunks, upto)
+        states, (out,) = program.step_all(states, chunks, upto, settings=settings)
         outside = out.filter((pl.col("ts") < since) | (pl.col("ts") >= upto))
         assert outside.is_empty(), f"rows outside of the epoch [{since}, {upto}): {outside}"
         payload = to_rows(out, plan.schema)

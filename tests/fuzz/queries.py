@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from tests.fuzz.choices import settings_in
 from tests.fuzz.kinds import AGGREGATES, BY_TIME, FUNCTIONS, KINDS, NUMBERS, AggregateForm, both, said
 from tests.fuzz.relations import Leaf, Relations
 from tests.fuzz.streams import IN_BATCHES, INTEGERS, TIMESTAMPS, Streams, generate
@@ -81,7 +82,8 @@ class Case:
 
     @cached_property
     def reference(self) -> Reference:
-        return Reference(self.streams.sources(self.width), self.catalog.functions, self.catalog.aggregates)
+        sources, known = self.streams.sources(self.width), self.catalog
+        return Reference(sources, known.functions, known.aggregates, settings=settings_in(self.plan))
 
     def over(self, streams: Streams) -> Case:
         """The same query over other rows."""
@@ -113,6 +115,8 @@ class Generator:
 
     seed: int
     mode: str | None = None
+    ranged: bool = False
+    """Whether most windows have quality ranges."""
     leaves: list[Leaf] = field(default_factory=list)
     views: list[tuple[str, str]] = field(default_factory=list)
     aliases: int = 0
@@ -121,7 +125,7 @@ class Generator:
         self.dice = random.Random(self.seed)
         drawn = self.dice.choice((INTEGERS, INTEGERS, INTEGERS, TIMESTAMPS, IN_BATCHES))
         self.mode = self.mode or drawn
-        self.relations = Relations(self.dice, self.mode)
+        self.relations = Relations(self.dice, self.mode, self.ranged)
 
     def case(self, slack: int | None = None) -> Case:
         drawn = self.dice.choice((0, 0, 3))

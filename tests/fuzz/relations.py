@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from tests.fuzz.clauses import Clause, Rows, Words, clause
+from tests.fuzz.clauses import FIXED, WINDOWS, Clause, Rows, Words, clause
 from tests.fuzz.streams import IN_BATCHES, INTEGERS, RAW, TIMESTAMPS, Streams
 from tidegate.types import Row, Value
 
@@ -81,6 +81,8 @@ class Relations:
 
     dice: random.Random
     mode: str
+    ranged: bool = False
+    """Whether most windows have quality ranges."""
 
     def __post_init__(self) -> None:
         self.words = Words(self.mode == TIMESTAMPS)
@@ -105,12 +107,12 @@ class Relations:
         name = self.dice.choice([*RAW, "N"])
         raw = "R" if name == "N" else name
         columns = self._columns(raw)
-        window = clause(self.dice, self.words)
+        window = clause(self.dice, self.words, tuple(WINDOWS) if self.ranged else FIXED)
         if name == "N" and not window.text:
             window = clause(self.dice, self.words, ("range", "rows"))
         if window.text and self.dice.random() < 0.4:
             window = window.partitioned(*self.dice.choice([(n, i) for i, (n, _) in enumerate(columns[:-1])]))
-        whole = self.dice.choice((1, 1, 1, 1, 2, 3)) if window.text else 1
+        whole = self.dice.choice((1, 1, 1, 1, 2, 3)) if window.text and not window.has_granule else 1
         grain = f" GRANULARITY {self.words.span(whole)}" if whole > 1 else ""
         text = f"{name} WINDOW({window.text}{grain})" if window.text else name
 

@@ -36,7 +36,7 @@ from tidegate.worker.result_files import write_refused, write_results
 from tidegate.worker.segments import WAITING
 from tidegate.worker.tasks import Epoch, PackedPlan
 
-TRIES = int(os.environ.get("TIDEGATE_DAMAGES", "300"))
+TRIES = int(os.environ.get("TIDEGATE_DAMAGES", "150"))
 EPOCHS, MERGED = 9, 6
 """Of so many epochs, the first ones are taken over by an index."""
 

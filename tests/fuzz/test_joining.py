@@ -53,10 +53,10 @@ def family(case: Case, dice: random.Random) -> dict[str, Case]:
 
 def different(case: Case, member: Member, answer: list, upto: int) -> str | None:
     """The first change point from which nothing is to be missing at which an answer is not the reference's."""
-    complete = member.known.complete
+    complete = member.known.nothing_missing
     if complete is None:
         return None
-    low = max(complete, member.known.since)
+    low = max(complete, member.known.first)
     points = {
         *case.reference.change_points(case.plan),
         *(p for _, ts, te, _ in answer for p in (ts, te)),

@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.fuzz.choices import settings_for
 from tests.fuzz.players import check, described, difference, frames
 from tests.fuzz.queries import Generator
 from tests.fuzz.streams import INTEGERS
@@ -46,7 +47,7 @@ def test_merged_segments_stand_for_the_same_state(
             arrived = {
                 n: f.filter((pl.col("ts") >= since) & (pl.col("ts") < upto)) for n, f in chunks.items()
             }
-            states, out = program.step(states, arrived, upto)
+            states, (out,) = program.step_all(states, arrived, upto, settings=settings_for(program))
             answer += [
                 (e, *v)
                 for e, v in zip(to_rows(out, plan.schema), out.select("ts", "te", "n").rows(), strict=True)

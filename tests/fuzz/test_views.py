@@ -19,7 +19,7 @@ from tidegate.optimizer.views import Rewriting, Views
 from tidegate.reference.snapshots import snapshot
 from tidegate.time import MAX
 
-PAIRS = int(os.environ.get("TIDEGATE_FUZZ_PAIRS", "1600"))
+PAIRS = int(os.environ.get("TIDEGATE_FUZZ_PAIRS", "800"))
 FIRST = int(os.environ.get("TIDEGATE_FUZZ_SEED", "40000"))
 INSTANTS = range(-1, 27)
 

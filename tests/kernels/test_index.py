@@ -87,13 +87,14 @@ def test_a_thousand_small_changes_leave_few_runs_and_are_copied_a_few_times():
     assert in_force(index, keyed([(4_321, 0, 1)])).rows() == [(4_321, 432, 1)]
 
 
-def test_runs_that_are_over_are_dropped_whole():
-    rows = keyed([(1, 5, 1), (2, 9, 1)]).rename({"c1": "te"})
+def test_runs_that_are_over_are_dropped_whole_and_a_few_rows_are_not_worth_a_copy():
+    rows = keyed([(1, 5, 1), *((k, 9, 1) for k in range(2, 9))]).rename({"c1": "te"})
     index = empty(rows).added(rows, lambda a, b, _: pl.concat([a, b]))
-    assert index.expired(8).rows.height == 2
+    assert index.expired(8) is index, "one of eight"
     assert index.expired(9).rows.height == 0
     lasting = index.added(rows.with_columns(te=MAX), lambda a, b, _: pl.concat([a, b]))
-    assert lasting.expired(9).rows.height == 4, "merged with what lasts"
+    assert lasting.expired(8) is lasting
+    assert lasting.expired(9).rows["te"].to_list() == [MAX] * 8
 
 
 def test_a_lookup_does_not_change_what_was_there():
@@ -157,3 +158,22 @@ def test_many_rows_of_any_type_add_up(colliding, monkeypatch):
     assert dict(zip(to_rows(found, schema), found["n"].to_list(), strict=True)) == {
         r: n for r, n in expected.items() if n
     }
+
+
+def test_rows_that_have_ended_are_a_quarter_at_most() -> None:
+    """However long rows are valid: as they come, and after windows became shorter."""
+    dice, index, alive = random.Random(3), Index(("c0",), (Run(ends([]), ("c0",)),)), list[int]()
+    for now in range(400):
+        lasting = 100 if now < 150 else 10
+        index = index.expired(now)
+        alive = [te for te in alive if te > now]
+        fresh = [now + lasting for _ in range(dice.randint(0, 6))]
+        index = index.added(ends(fresh), lambda a, b, _: pl.concat([a, b]).filter(pl.col("te") > now))  # noqa: B023
+        alive += fresh
+        found = index.rows["te"].to_list()
+        assert sorted(te for te in found if te > now) == sorted(alive)
+        assert len(found) <= 4 / 3 * len(alive) + 12
+
+
+def ends(values: list[int]) -> pl.DataFrame:
+    return pl.DataFrame({"c0": [1] * len(values), "te": values}, schema={"c0": pl.Int64, "te": pl.Int64})

@@ -185,11 +185,12 @@ ALTERNATIVE_QUERIES: dict[str, tuple[Queries, Queries]] = {
          f"SELECT l.a, MAX(r.c) AS x, MAX(l.b) AS y FROM {S5} l JOIN {R5} r ON l.a = r.a GROUP BY l.a"),
     ),
     "push_partial_grouping_below_join": (
-        (f"SELECT r.c, COUNT(*) AS n, MAX(l.b) AS m FROM {S5} l JOIN {R5} r ON l.a = r.a GROUP BY r.c", f"SELECT COUNT(l.b) AS n, MIN(l.x) AS m FROM {S5} l JOIN {R5} r ON l.a < r.c", f"SELECT l.b, COUNT(r.c) FILTER (WHERE r.f) AS n FROM {S5} l JOIN {R5} r ON l.a = r.a GROUP BY l.b"),
+        (f"SELECT r.c, COUNT(*) AS n, MAX(l.b) AS m FROM {S5} l JOIN {R5} r ON l.a = r.a GROUP BY r.c", f"SELECT COUNT(l.b) AS n, MIN(l.x) AS m FROM {S5} l JOIN {R5} r ON l.a < r.c", f"SELECT l.b, COUNT(r.c) FILTER (WHERE r.f) AS n FROM {S5} l JOIN {R5} r ON l.a = r.a GROUP BY l.b",
+         f"SELECT l.TS, MIN(r.c) AS m FROM {S5} l JOIN {R5} r ON l.a = r.a GROUP BY l.TS"),
         (f"SELECT r.c, SUM(l.b) AS n FROM {S5} l JOIN {R5} r ON l.a = r.a GROUP BY r.c", f"SELECT r.c, COUNT(DISTINCT l.b) AS n FROM {S5} l JOIN {R5} r ON l.a = r.a GROUP BY r.c"),
     ),
     "push_grouping_below_union": (
-        (f"SELECT a, COUNT(*) AS n, MAX(v) AS m FROM (SELECT a, b AS v FROM {S5} UNION ALL SELECT a, c FROM {R5}) GROUP BY a", f"SELECT COUNT(v) AS n FROM (SELECT a, b AS v FROM {S5} UNION ALL SELECT a, c FROM {R5})"),
+        (f"SELECT a, COUNT(*) AS n, MAX(v) AS m FROM (SELECT a, b AS v FROM {S5} UNION ALL SELECT a, c FROM {R5}) GROUP BY a", f"SELECT COUNT(v) AS n FROM (SELECT a, b AS v FROM {S5} UNION ALL SELECT a, c FROM {R5})", f"SELECT t, MIN(v) AS m FROM (SELECT TS AS t, b AS v FROM {S5} UNION ALL SELECT TS, c FROM {R5}) GROUP BY t"),
         (f"SELECT a, SUM(v) AS n FROM (SELECT a, b AS v FROM {S5} UNION ALL SELECT a, c FROM {R5}) GROUP BY a",),
     ),
     "push_distinct_below_join": ((f"SELECT DISTINCT * FROM (SELECT a FROM {S5}) l JOIN (SELECT a, c FROM {R5}) r ON l.a = r.a",), (f"SELECT DISTINCT l.b FROM {S5} l JOIN {R5} r ON l.a = r.a",)),

@@ -18,7 +18,7 @@ from tidegate.optimizer.lifting import lifted
 from tidegate.physical.identity import plan_identity
 from tidegate.scalars.expressions import conjoin, ref
 
-CASES = int(os.environ.get("TIDEGATE_FUZZ_PAIRS", "1600")) // 4
+CASES = int(os.environ.get("TIDEGATE_FUZZ_PAIRS", "800")) // 4
 FIRST = int(os.environ.get("TIDEGATE_FUZZ_SEED", "60000"))
 
 ALIKE = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from tests.fuzz.choices import settings_in
 from tests.fuzz.players import frames, play
 from tidegate.algebra import operators as op
 from tidegate.reference.snapshots import Bag, PhysicalRow, Reference, Source, snapshot
@@ -23,7 +24,7 @@ def snapshots(
     aggregates: Mapping[str, AggregateFunction] | None = None,
 ) -> dict[int, Bag]:
     """The answer at each instant, after checking that the kernels give the same for every split."""
-    reference = Reference(sources, {}, aggregates or {})
+    reference = Reference(sources, {}, aggregates or {}, settings=settings_in(plan))
     answer = {t: reference.snapshot(plan, t) for t in instants}
     chunks = frames(plan, sources)
     for split in SPLITS:
@@ -36,7 +37,7 @@ def intervals(
     plan: op.Node, sources: Mapping[str, Source], aggregates: Mapping[str, AggregateFunction] | None = None
 ) -> list[PhysicalRow]:
     """The coalesced answer, after the same check at every instant at which it can change."""
-    reference = Reference(sources, {}, aggregates or {})
+    reference = Reference(sources, {}, aggregates or {}, settings=settings_in(plan))
     points = {q for p in reference.change_points(plan) for q in (p - 1, p, p + 1)}
     snapshots(plan, sources, points, aggregates)
     return reference.intervals(plan)

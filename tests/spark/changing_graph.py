@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from tests.fuzz.test_migration import somewhere
 from tidegate import connect
 from tidegate.errors import Diagnostic
 from tidegate.exchange.messages import ResultFile
@@ -69,6 +70,8 @@ class Step:
     starts: tuple[tuple[str, bool], ...]
     """Names of queries, and whether they are to be told what came before."""
     stops: tuple[str, ...]
+    changes: tuple[str, ...]
+    """Names of queries whose plans are replaced by others that mean the same."""
     partitions: int | None
     """The program's session ends, and another one goes on with so many partitions."""
 
@@ -96,7 +99,8 @@ def steps(seed: int, epochs: int) -> list[Step]:
         running = [n for n in running if n not in stops] + [n for n, _ in starts]
         again = dice.randint(1, 3) if dice.random() < 0.08 else None
         copied = {name: list(found) for name, found in rows.items()}
-        found.append(Step(copied, tuple(starts), stops, again))
+        changes = tuple(n for n in (BASE, *running) if dice.random() < 0.25)
+        found.append(Step(copied, tuple(starts), stops, changes, again))
     return found
 
 
@@ -164,8 +168,22 @@ class Play:
         for name, history in step.starts:
             if name not in self.live:
                 self.start(name, history)
+        for name in step.changes:
+            if name in self.live:
+                self.change(name)
         self.push(step)
         self.live[BASE].run.drain()
+
+    def change(self, name: str) -> None:
+        """Let another plan answer a query, if one can be made, also while one is being replaced."""
+        if not self.graph.query(name).has_run(self.graph.ledger.latest):
+            return
+        dice = random.Random(f"{name} {self.graph.ledger.latest.epoch}")
+        written = self.session.query(QUERIES[kind_of(name)])
+        plans = [written.plan, written.bound.plan, *(somewhere(written.plan, dice) for _ in range(2))]
+        if self.graph.change(name, dice.choice(plans)) is not None:
+            with (self.place / "replaced").open("a") as journal:
+                journal.write(f"{name}\n")
 
     def finish(self) -> None:
         self.live[BASE].run.finish()
@@ -175,10 +193,10 @@ class Play:
     def write_answer(self, name: str) -> None:
         query, ledger = self.live[name], self.graph.ledger
         rows = signed_rows(query.result, query.query.schema)
-        known = query.query.known
+        known = self.graph.now(query.query).known
         found = {
-            "complete": known.complete,
-            "since": max(known.since, ledger.horizon),
+            "complete": known.nothing_missing,
+            "since": max(known.first, ledger.horizon),
             "upto": query.result.upto,
             "rows": rows,
         }

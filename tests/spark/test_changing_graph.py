@@ -1,4 +1,4 @@
-"""Queries come and go at random in a running graph, whose program ends, is killed at points of a commit, and goes on in other numbers of partitions:
+"""Queries come and go, and their plans are replaced by others, at random in a running graph, whose program ends, is killed at points of a commit, and goes on in other numbers of partitions:
 each answer is the reference's from the instant on from which the query says to be complete, and nothing stays on the disk that nobody uses.
 """
 
@@ -99,4 +99,8 @@ def test_queries_come_and_go_whatever_is_killed(tmp_path: Path, retention: int) 
     told = [a for a in answers.values() if a["complete"] is not None and a["rows"]]
     assert len(told) > len(answers) // 2, "most answers can be judged"
     assert kills > 0
-    print(f"\n{EPOCHS} epochs, {kills} kills, {len(told)} of {len(answers)} answers judged")
+    replaced = (tmp_path / "replaced").read_text().splitlines()
+    assert len(replaced) > EPOCHS // 4
+    print(
+        f"\n{EPOCHS} epochs, {kills} kills, {len(told)} of {len(answers)} answers judged, {len(replaced)} plans replaced"
+    )

@@ -14,6 +14,7 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from tidegate.optimizer import hot_keys
 from tidegate.runtime import jobs, recorded
 from tidegate.runtime.plain_tasks import Task, run_tasks
 from tidegate.session import Session, connect
@@ -146,6 +147,39 @@ def test_a_discarded_answer_is_made_whole_and_leaves_no_file(
     rows = session.query(QUERIES[name]).discard()
     assert rows == sum(part.counts.rows for part in kept) > 0
     assert not [f for f in tmp_path.rglob("*") if f.suffix in (".parquet", ".sections", ".arrow")]
+
+
+def test_a_discarded_answer_is_made_by_the_plan_that_a_kept_one_has(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hot_keys, "ROWS", 0.0)
+    monkeypatch.setattr(hot_keys, "COPIED", 1e9)
+    session = connect(spark=spark)
+    for name in "SR":
+        session.stream(
+            name, [(7 if i % 3 else i, i) for i in range(12)], schema="a INT, t BIGINT", ordered_by="t"
+        )
+    query = session.query("SELECT S.a FROM S WINDOW(RANGE 4) JOIN R WINDOW(RANGE 9) ON S.a = R.a")
+    kept = query.run().measured()
+    assert query.chosen != query.plan
+    session.engine.measured = ()
+    query.discard()
+    assert [e.by_id.keys() for e in session.engine.measured] == [e.by_id.keys() for e in kept]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_condition_that_may_fail_is_not_asked_where_the_one_below_is_unknown(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    rows = pa.table({"x": [None, 5, 1], "y": [0, 2, 0], "t": [1, 2, 3]})
+    if kind == "csv":
+        (tmp_path / "z.csv").write_text("x,y,t\n,0,1\n5,2,2\n1,0,3\n")
+    else:
+        pq.write_table(rows, tmp_path / "z.parquet")
+    session = connect(spark=spark)
+    session.sql(f"CREATE STREAM Z(x BIGINT, y BIGINT, t BIGINT) SOURCE {kind}('{tmp_path}') ORDERED BY t")
+    query = session.query("SELECT x FROM (SELECT * FROM Z WINDOW(RANGE 3) WHERE x > 3) WHERE 1 / y > 0")
+    assert query.verify()
 
 
 @pytest.mark.parametrize("name", ["grouped by a text", "joined with its own maximum", "set difference"])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,12 @@ def test_what_cannot_be_told_says_from_when_it_is_complete(spark: SparkSession, 
         assert complete is not None
         instants = range(complete, 36)
         assert snapshots(late[name], instants) == snapshots(whole.query(texts[name]).run(), instants)
+        assert whole.query(texts[name]).verify(result=late[name].result), name
+        early = replace(late[name].result, complete=MIN)
+        assert not whole.query(texts[name]).verify(result=early), name
+    never = "a relation that nobody had"
+    with pytest.raises(Diagnostic, match="is not known at any instant"):
+        whole.query(texts[never]).verify(result=late[never].result)
     session.close()
 
 

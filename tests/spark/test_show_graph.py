@@ -53,6 +53,7 @@ def test_what_has_passed_through_each_operator(spark: SparkSession) -> None:
         "Window by TimeWindow": ["counts", "many"],
         "Aggregate": ["counts", "many"],
         "Filter": ["many"],
+        "Project by Coalesce": ["many"],
     }
     assert found["Filter"]["figures"] is None
     assert tg.graph() == tg.sql("SHOW GRAPH AS text")

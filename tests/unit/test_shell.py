@@ -17,6 +17,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from tidegate.runtime.system_tables import SYSTEM_TABLES
 from tidegate.session import Session, connect
 from tidegate.terminal.answers import Form
 from tidegate.terminal.completing import StatementCompleter
@@ -130,7 +131,7 @@ def offered(session: Session, text: str) -> dict[str, str]:
 def test_names_columns_functions_and_keywords_are_offered(session: Session) -> None:
     session.function("celsius", lambda f: f, "DOUBLE", 1)
     assert offered(session, "SELECT * FROM ") == {
-        "Temp": "stream", "Room": "table", "Hot": "view", "tidegate.metrics": "table"
+        "Temp": "stream", "Room": "table", "Hot": "view", **dict.fromkeys(SYSTEM_TABLES, "table")
     }  # fmt: skip
     assert offered(session, "SELECT room FROM Temp WHERE deg") == {"degrees": "INT of Temp"}
     assert offered(session, "SELECT * FROM Hot WHERE tw") == {"twice": "INT of Hot"}
@@ -279,6 +280,15 @@ def test_leaving(session: Session, capsys: pytest.CaptureFixture[str], leaving: 
 # ------------------------------------------------------------------------------------------ Ctrl-C
 
 
+@pytest.fixture
+def hears_ctrl_c() -> Iterator[None]:
+    """Programs that a script starts in the background do not: shells see to that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("hears_ctrl_c")
 def test_ctrl_c_ends_what_python_does(session: Session) -> None:
     ended = threading.Event()
 

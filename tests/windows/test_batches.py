@@ -274,14 +274,14 @@ def judged(window, rows, cuts, restoring):
 
 
 @pytest.mark.parametrize("partition_by", [(), (0,)], ids=str)
-@settings(max_examples=120)
+@settings(max_examples=50)
 @given(spec=SPECS, rows=BATCHED, cuts=CUTS, restoring=st.booleans())
 def test_kernels_and_reference_follow_the_law(partition_by, spec, rows, cuts, restoring):
     """Time and row bounds, time and row rates, sessions; epochs of one instant, of several, of all; state from the log."""
     judged(Window(TOOLS.scan("L", relation=False), spec, partition_by), rows, cuts, restoring)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(spec=SPECS, rows=BATCHED, cuts=CUTS, restoring=st.booleans())
 def test_windows_over_the_changes_of_a_window(spec, rows, cuts, restoring):
     """ISTREAM of the last two rows has its own batches; what is windowed again is what each batch brought."""

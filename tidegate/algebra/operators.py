@@ -204,13 +204,15 @@ class Join(Node):
     """Pairs of rows valid at the same instant that satisfy the predicate (None: all pairs).
 
     `kind` is inner, left, right or full (outer), semi or anti (these keep left columns only).
-    The predicate sees left columns first, then right ones, for every kind.
+    The predicate sees left columns first, then right ones, for every kind. `spread` changes nothing of what it means: rows of that side (0: left)
+    meet copies of the other's instead of equal keys, because few keys have most of them.
     """
 
     left: Node
     right: Node
     kind: str = "inner"
     predicate: exp.Expression | None = None
+    spread: int | None = None
 
     def __post_init__(self) -> None:
         assert self.kind in JOIN_KINDS, self.kind

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -12,6 +12,7 @@ from tidegate.algebra import operators as op
 from tidegate.algebra.modify import Clock, Modify, Restrict, Sync
 from tidegate.algebra.points import Points, points_of
 from tidegate.algebra.properties import has_timestamps
+from tidegate.algebra.quality import Knob, RangedWindow
 from tidegate.algebra.sequences import SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow, WindowSpec
 from tidegate.scalars.expressions import index_of
@@ -71,6 +72,8 @@ def window_text(spec: WindowSpec, timestamps: bool = False) -> str:
     match spec:
         case TimeWindow(n, slide, origin):
             return f"RANGE {span(n)}" + (f" SLIDE {span(slide)}" if slide != 1 else "") + starting(origin)
+        case RangedWindow():
+            return _ranged_text(spec, span) + starting(spec.origin)
         case RowWindow(n, slide):
             return f"ROWS {size(n)}" + (f" SLIDE {slide}" if slide != 1 else "")
         case RowsEveryTime(n, step, origin):
@@ -82,6 +85,20 @@ def window_text(spec: WindowSpec, timestamps: bool = False) -> str:
             return f"SESSION {span(spec.gap)}"
         case WindowSequence():
             return str(spec)
+
+
+def _ranged_text(spec: RangedWindow, span: Callable[[int | None], str]) -> str:
+    def between(given: int | Knob | None) -> str:
+        return (
+            f"BETWEEN {span(given.lowest)} AND {span(given.highest)}"
+            if isinstance(given, Knob)
+            else span(given)
+        )
+
+    slide = f" SLIDE {span(spec.slide)}" if spec.slide != 1 else ""
+    granule = f" GRANULARITY {between(spec.granule)}" if spec.granule is not None else ""
+    weights = {k.priority for k in spec.knobs} - {1}
+    return f"RANGE {between(spec.size)}{slide}{granule}" + "".join(f" PRIORITY {w}" for w in sorted(weights))
 
 
 def aggregation_text(aggregation: op.Aggregation, schema: Schema) -> str:

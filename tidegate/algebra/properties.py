@@ -18,6 +18,7 @@ from tidegate.algebra import operators as op
 from tidegate.algebra.batches import is_raw
 from tidegate.algebra.modify import Clock, Modify, Restrict, Since, Sync, width_of
 from tidegate.algebra.points import points_of
+from tidegate.algebra.quality import RangedWindow
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow, is_temporal
 from tidegate.scalars.expressions import conjuncts, index_of
 from tidegate.types import TIMESTAMP
@@ -159,6 +160,8 @@ def _window(node: op.Window, input: Properties) -> Properties:
             prompt=input.chronon and spec.slide == 1,
             granularity=_granule(node, spec),
         )
+    if isinstance(spec, RangedWindow):
+        return _ranged(node, spec, input)
     if isinstance(spec, RowsEveryTime):
         return Properties(
             append_only=spec.size is None,
@@ -176,6 +179,21 @@ def _window(node: op.Window, input: Properties) -> Properties:
     if isinstance(spec, TimeEveryRows):
         return Properties(append_only=spec.size is None, prompt=input.chronon)
     return Properties(ends_known=is_temporal(spec) and input.ends_known)
+
+
+def _ranged(node: op.Window, spec: RangedWindow, input: Properties) -> Properties:
+    """What holds whichever values are chosen."""
+    bounded = None
+    if spec.largest is not None and input.bounded is not None:
+        bounded = input.bounded - 1 + (spec.largest + spec.slide + spec.coarsest - 2) * node.width
+    at_slides = spec.granule is None and node.width == 1 and not spec.origin
+    return Properties(
+        append_only=spec.size is None,
+        ends_known=input.ends_known,
+        bounded=bounded,
+        prompt=input.chronon and spec.slide == 1 and spec.granule is None,
+        granularity=spec.slide if at_slides else 1,
+    )
 
 
 def _granule(node: op.Window, spec: TimeWindow) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from tidegate.algebra.quality import RangedWindow
 from tidegate.algebra.sequences import SessionWindow, WindowSequence
 
 Expiration = Literal["intervals", "negative", "auto"]
@@ -65,9 +66,13 @@ class TimeEveryRows:
     every: int
 
 
-WindowSpec = TimeWindow | RowWindow | RowsEveryTime | TimeEveryRows | WindowSequence | SessionWindow
+WindowSpec = (
+    TimeWindow | RangedWindow | RowWindow | RowsEveryTime | TimeEveryRows | WindowSequence | SessionWindow
+)
 
 
 def is_temporal(spec: WindowSpec) -> bool:
     """Whether a row's own time decides when it is seen, whatever other rows there are (Astral's full temporal windows)."""
-    return isinstance(spec, TimeWindow) or (isinstance(spec, WindowSequence) and not spec.counts_rows)
+    return isinstance(spec, TimeWindow | RangedWindow) or (
+        isinstance(spec, WindowSequence) and not spec.counts_rows
+    )

@@ -8,11 +8,11 @@ from typing import Any
 
 from sqlglot import exp
 
-from tidegate.algebra import modify, operators, points, sequences, windows
+from tidegate.algebra import modify, operators, points, quality, sequences, windows
 from tidegate.errors import internal
 from tidegate.types import Field, Type
 
-_MODULES = (operators, modify, windows, sequences, points)
+_MODULES = (operators, modify, windows, quality, sequences, points)
 _CLASSES: dict[str, type] = {
     name: found
     for module in _MODULES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -106,7 +106,7 @@ def statistics(plan: op.Node, rows: Mapping[str, Frame]) -> dict[str, SourceStat
 
 @dataclass(frozen=True)
 class Work:
-    """What an operator does in an epoch, in the mean: rows and columns that come and go, rows and bytes kept, seconds of processors."""
+    """What an operator does in an epoch: rows and columns that come and go, rows and bytes kept, in the mean; seconds of processors, in the median."""
 
     kernel: str
     taken: float
@@ -121,9 +121,9 @@ class Work:
 def measured(
     program: Program, rows: Mapping[str, Frame], epoch: int, warm: int, epochs: int
 ) -> dict[Identity, Work]:
-    """The mean over some epochs, after some others have brought operators to their steady state."""
+    """The mean over some epochs, of seconds the median, after some others have brought operators to their steady state."""
     states: dict[str, State] = dict(program.initial())
-    sums: dict[Identity, np.ndarray] = {o.id: np.zeros(7) for o in program.operators}
+    counts: dict[Identity, list[tuple[float, ...]]] = {o.id: [] for o in program.operators}
     for number in range(warm + epochs):
         since, upto = (MIN if number == 0 else number * epoch), (number + 1) * epoch
         results = {}
@@ -139,21 +139,22 @@ def measured(
             if o.kernel.layout:
                 after[o.id] = state
             if number >= warm:
-                taken = sum(c.height for c in chunks)
-                width = sum(c.height * (c.width - 3) for c in chunks) / taken if taken else 0.0
-                out = results[o.id]
-                kept = [t.rows for t in state.values()]
-                sums[o.id] += (
-                    taken,
-                    width,
-                    out.height,
-                    out.width - 3,
-                    sum(f.height for f in kept),
-                    sum(f.estimated_size() for f in kept),
-                    seconds,
-                )
+                counts[o.id].append((*_counted(chunks, results[o.id], state), seconds))
         states = dict(settled(after))
-    return {o.id: Work(o.name, *(float(v) for v in sums[o.id] / epochs)) for o in program.operators}
+    found = {}
+    for o in program.operators:
+        each = np.array(counts[o.id])
+        means = [*each[:, :-1].mean(axis=0), np.median(each[:, -1])]
+        found[o.id] = Work(o.name, *(float(v) for v in means))
+    return found
+
+
+def _counted(chunks: list[Frame], out: Frame, state: State) -> tuple[float, ...]:
+    taken = sum(c.height for c in chunks)
+    width = sum(c.height * (c.width - 3) for c in chunks) / taken if taken else 0.0
+    kept = [t.rows for t in state.values()]
+    size = sum(f.estimated_size() for f in kept)
+    return taken, width, out.height, out.width - 3, sum(f.height for f in kept), size
 
 
 def expected(plan: op.Node, program: Program, costs: Costs) -> tuple[Setting, dict[Identity, Estimate]]:
@@ -198,7 +199,7 @@ def compared(
         result.append(
             Comparison(
                 text,
-                found[o.id],
+                replace(found[o.id], kernel=e.priced or found[o.id].kernel),
                 taken * on.epoch,
                 e.given * on.epoch,
                 e.memory_rows,
@@ -211,8 +212,6 @@ def compared(
 
 def _endless(found: Mapping[str, SourceStatistics]) -> dict[str, SourceStatistics]:
     """Streams that go on as they do: at steady state nothing is felt of their beginning."""
-    from dataclasses import replace
-
     return {
         n: replace(s, span=s.span * 1_000, rows=s.rows * 1_000) if s.rate else s for n, s in found.items()
     }

@@ -19,7 +19,8 @@ from sqlglot import exp
 
 from tidegate.exchange.blocks import key_types
 from tidegate.physical.plan import Input, OperatorRows, Plan, SourceRows
-from tidegate.scalars.expressions import index_of, references, substitute
+from tidegate.scalars.expressions import conjoin, conjuncts, index_of, references, substitute
+from tidegate.scalars.total import guarded
 from tidegate.spark.values import ddl
 from tidegate.time import MAX, MIN
 from tidegate.types import Type
@@ -229,10 +230,7 @@ def enter(
     )
     reason = bad if late is None else f"coalesce({bad}, {_late(ts, bad, late)})"
     lanes = [(f.seen_by(lane, epoch), lane) for f in feeds for lane in f.lanes]
-    tests = {
-        lane.number: " AND ".join(f"({_sql(p, f.columns)})" for p in _rows(lane).predicates) or "true"
-        for f, lane in lanes
-    }
+    tests = {lane.number: _test(_rows(lane), f.columns) for f, lane in lanes}
     fan = {f.tag: [lane.number for lane in f.lanes] for f in feeds}
     ordered = boundary.order or any(_by_arrival(lane) for _, lane in lanes)
     positions = ["coalesce(o2, monotonically_increasing_id()) AS position"] if ordered else []
@@ -366,6 +364,14 @@ def _target(lane: Lane, partitions: int, sql: Callable[[exp.Expression], str]) -
 def _rows(lane: Lane) -> SourceRows:
     assert isinstance(lane.input.origin, SourceRows)
     return lane.input.origin
+
+
+def _test(rows: SourceRows, names: Sequence[str]) -> str:
+    """What is asked of a source's rows, as Spark's SQL."""
+    condition = conjoin(p for predicate in rows.predicates for p in conjuncts(predicate))
+    if condition is None or rows.scan is None:
+        return "true"
+    return f"({_sql(guarded(condition, rows.scan.schema), names)})"
 
 
 def _sql(expression: exp.Expression, names: Sequence[str]) -> str:

@@ -94,7 +94,7 @@ def write(page: Path, results: Results) -> list[Claim]:
     insert(
         page,
         "Nile: claims",
-        _table(
+        table(
             ("paper", "claim", "measured", "holds"),
             [(c.paper, c.claim, c.measured, "yes" if c.holds else "**no**") for c in found],
         ),
@@ -119,7 +119,7 @@ def write(page: Path, results: Results) -> list[Claim]:
     ]
     shown.append(f"Fig. 8b, the join's capacity by the clock ({machine()}):")
     shown.append(
-        _table(
+        table(
             ("strategy", "tuples taken", "rows looked at", "tuples per second", "against negative"), capacity
         )
     )
@@ -139,10 +139,10 @@ def write(page: Path, results: Results) -> list[Claim]:
         "mean delay s, intervals",
         "negative",
     )
-    insert(page, "Nile: intervals", _table(titles, rows))
+    insert(page, "Nile: intervals", table(titles, rows))
     return found
 
 
-def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines_ = ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
     return "\n".join([*lines_, *("| " + " | ".join(row) + " |" for row in rows)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import floor, log10
 
-from tidegate.nexmark.charts import COLOURS, head
+from tidegate.nexmark.charts import COLOURS, curve, head
 
 Points = Sequence[tuple[float, float]]
 
@@ -43,9 +43,7 @@ def lines(title: str, x_title: str, y_title: str, curves: Mapping[str, Points]) 
     for k, (name, points) in enumerate(curves.items()):
         colour = COLOURS[k % len(COLOURS)]
         spots = [(left + width * x / across[-1], top + height - height * y / up[-1]) for x, y in points]
-        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
-        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in spots]
+        parts += curve(spots, colour)
         parts.append(
             f'<text x="{left}" y="{top + height + 46 + 14 * k}" fill="{colour}">&#9679; {name}</text>'
         )

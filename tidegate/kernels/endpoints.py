@@ -7,11 +7,13 @@ epoch passes that instant.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
+from tidegate.algebra.quality import Knob, RangedWindow, Settings
 from tidegate.errors import Diagnostic, Kind
 from tidegate.kernels.rows import (
     Frame,
@@ -30,6 +32,8 @@ from tidegate.kernels.rows import (
 from tidegate.kernels.sweep import net
 from tidegate.time import MAX, MIN
 from tidegate.types import Schema
+
+Ints = npt.NDArray[np.int64]
 
 SPLIT_LIMIT = 5_000_000
 """Rows that one step may split into chronons."""
@@ -206,6 +210,61 @@ class TimeWindowKernel:
         rows = rows.with_columns(raised(pl.col(c), move, self.width) for c in ("ts", "te"))
         held, out = hold(state, "held", rows, columns(len(self.schema)), upto)
         return after | dict(held), out
+
+
+@dataclass(frozen=True)
+class RangedWindowKernel(Holding):
+    """`RANGE BETWEEN a AND b`, `GRANULARITY BETWEEN g AND h` over a raw stream: (e, s) is valid in [s, s + w(s)), both ends moved up.
+
+    The functions w and g are given with the epoch (`under`). They are no part of what the kernel is, and a row that is held knows its end, so
+    state outlives every change of them.
+    """
+
+    spec: RangedWindow
+    width: int = 1
+    settings: Settings = field(default_factory=dict, compare=False, repr=False)
+
+    def under(self, settings: Settings) -> RangedWindowKernel:
+        """The kernel while some settings are in force."""
+        return replace(self, settings=settings)
+
+    def moved(self, rows: Frame) -> Frame:
+        spec, tick = self.spec, rows["ts"].to_numpy()
+        instant = tick // self.width
+        size = self._in_force(spec.size, instant) if isinstance(spec.size, Knob) else spec.size
+        granule = 1 if spec.granule is None else self._in_force(spec.granule, instant)
+        begin = _next_point(_next_point(instant, spec.slide, spec.origin), granule)
+        start = np.maximum(tick, _first_tick(begin, self.width))
+        if size is None:
+            end = np.full(len(tick), MAX, np.int64)
+        else:
+            over = np.where(instant > MAX - size, MAX, instant + size)
+            end = _first_tick(_next_point(_next_point(over, spec.slide, spec.origin), granule), self.width)
+        return rows.with_columns(ts=pl.Series(start, dtype=pl.Int64), te=pl.Series(end, dtype=pl.Int64))
+
+    def _in_force(self, knob: Knob, instant: Ints) -> Ints | int:
+        """The value at each instant, or the one for all."""
+        steps = knob.steps(self.settings)
+        if not steps.changes:
+            return steps.first
+        at = np.array([at for at, _ in steps.changes], np.int64)
+        values = np.array([steps.first, *(value for _, value in steps.changes)], np.int64)
+        found: Ints = values[np.searchsorted(at, instant, side="right")]
+        return found
+
+
+def _next_point(instant: Ints, step: Ints | int, origin: int = 0) -> Ints:
+    """`time.next_multiple` on arrays."""
+    gap = (origin - instant) % step
+    return np.where(instant > MAX - gap, MAX, instant + gap)
+
+
+def _first_tick(instant: Ints, width: int) -> Ints:
+    """`time.widened` on arrays of instants at which rows are."""
+    if width == 1:
+        return instant
+    inside = instant <= MAX // width
+    return np.where(inside, np.where(inside, instant, 0) * width, MAX)
 
 
 def _layers(rows: Frame, size: int, chronon: int) -> Frame:

@@ -30,6 +30,7 @@ from tidegate.kernels.rows import (
 )
 from tidegate.scalars.columns import dtype
 from tidegate.scalars.expressions import conjoin, conjuncts, references, shift
+from tidegate.scalars.total import guarded
 from tidegate.time import MIN
 from tidegate.types import BOOLEAN, Schema, Type
 
@@ -114,7 +115,7 @@ class JoinKernel:
     @cached_property
     def matches(self) -> Scalar:
         assert self.residual is not None
-        return Scalar(self.residual, self.schema, BOOLEAN, self.functions)
+        return Scalar(guarded(self.residual, self.schema), self.schema, BOOLEAN, self.functions)
 
     @cached_property
     def band(self) -> Band | None:

@@ -61,7 +61,7 @@ def few_rows(few: bool = True) -> Iterator[None]:
     """
     token = _few.set(few)
     try:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             yield
     finally:
         _few.reset(token)

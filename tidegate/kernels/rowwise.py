@@ -23,6 +23,7 @@ from tidegate.kernels.rows import (
 )
 from tidegate.kernels.screening import Need, needs_of
 from tidegate.scalars.columns import dtype
+from tidegate.scalars.total import guarded
 from tidegate.time import MAX, MIN
 from tidegate.types import BOOLEAN, Schema
 
@@ -60,7 +61,7 @@ class FilterKernel(Stateless):
 
     @cached_property
     def holds(self) -> Scalar:
-        return Scalar(self.predicate, self.schema, BOOLEAN, self.functions)
+        return Scalar(guarded(self.predicate, self.schema), self.schema, BOOLEAN, self.functions)
 
     @cached_property
     def needs(self) -> tuple[Need, ...]:

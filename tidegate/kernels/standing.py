@@ -17,6 +17,7 @@ from typing import Any
 import polars as pl
 
 from tidegate.kernels.aggregates import AggregateKernel
+from tidegate.kernels.coalescing import CoalesceKernel
 from tidegate.kernels.endpoints import ExpireKernel, SplitKernel
 from tidegate.kernels.index import latest
 from tidegate.kernels.join import JoinKernel
@@ -31,7 +32,15 @@ from tidegate.kernels.topk import TopKKernel
 from tidegate.kernels.windows import RowWindowKernel
 from tidegate.time import MAX
 
-PASSING = (FilterKernel, ProjectKernel, ColumnsKernel, UnionKernel, SubtractKernel, SingleRowKernel)
+PASSING = (
+    FilterKernel,
+    ProjectKernel,
+    ColumnsKernel,
+    CoalesceKernel,
+    UnionKernel,
+    SubtractKernel,
+    SingleRowKernel,
+)
 """They keep no rows: what they show is what they make of what their inputs show."""
 
 REDUCIBLE = (*PASSING, JoinKernel, SweepKernel, AggregateKernel, TopKKernel, RestrictKernel)

@@ -132,6 +132,8 @@ def sweep(
     segments between are closed, and the last stays open.
     """
     names = list(keys)
+    if operation == "distinct" and waiting.is_empty() and _only_grows(sides[0]):
+        return _grown(current, sides[0], names)
     rows = pl.concat([waiting.select(names), *(side.select(names) for side in sides)])
     if rows.is_empty():
         types = {k: rows.schema[k] for k in names}
@@ -147,6 +149,26 @@ def sweep(
         left=pl.Series(n), right=pl.Series(m), n=pl.Series(((n != 0) | (m != 0)).astype(np.int64))
     )
     return changed, _segments(touched, group, at, was, now)
+
+
+def _only_grows(rows: Frame) -> bool:
+    """Whether all rows come to stay: none has an end, none takes another back."""
+    return rows.height > 0 and bool((rows["n"] > 0).all()) and bool((rows["te"] == MAX).all())
+
+
+def _grown(current: Callable[[Frame], Frame], rows: Frame, names: list[str]) -> tuple[Frame, Frame]:
+    """`sweep` of a distinct where rows only come: of each payload that was not there, the first one is shown."""
+    came = rows.group_by(names).agg(pl.col("ts").min(), pl.col("n").sum().alias("more"))
+    after = equijoin(came, current(came), names, "left").with_columns(
+        pl.col("left").fill_null(0), pl.col("right").fill_null(0)
+    )
+    shown = after.filter(pl.col("left") == 0).select(
+        *names, "ts", te=pl.lit(MAX, dtype=pl.Int64), n=pl.lit(1, dtype=pl.Int64)
+    )
+    changed = after.select(
+        *names, left=pl.col("left") + pl.col("more"), right="right", n=pl.lit(1, dtype=pl.Int64)
+    )
+    return changed, shown
 
 
 def _jumps(waiting: Frame, sides: Sequence[Frame], codes: Ints, upto: int) -> tuple[Ints, Ints, Ints, Ints]:

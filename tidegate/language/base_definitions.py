@@ -14,6 +14,7 @@ from tidegate import time
 from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.language import syntax
 from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition
+from tidegate.language.quality import with_quality
 from tidegate.language.signatures import (
     ROW_OPTIONS,
     STREAM_OPTIONS,
@@ -70,7 +71,10 @@ def base_definition(statement: syntax.CreateBase, catalog: Catalog) -> StreamDef
                 span_of(valid[1])
             )
         definition = replace(definition, valid=(first.name, last.name))
-    return _with_times(definition, own, {o.this.name.lower().replace("_", ""): span_of(o) for o in said})
+    definition = _with_times(
+        definition, own, {o.this.name.lower().replace("_", ""): span_of(o) for o in said}
+    )
+    return with_quality(definition, statement)
 
 
 def _declared_columns(statement: syntax.CreateBase) -> Schema:

@@ -25,13 +25,14 @@ from tidegate.language.file_binding import with_files
 from tidegate.language.grouping_sets import groupings
 from tidegate.language.hints import expiration_hint
 from tidegate.language.limits import counted, within_reach
+from tidegate.language.quality import apply_quality, declared_window
 from tidegate.language.scopes import Relation, Scope
 from tidegate.language.selects import SelectBinder
 from tidegate.language.sync_binding import clock_plan, is_clock, modify_plan, raw_beneath, synchronized
 from tidegate.language.sync_syntax import ModifyOver
 from tidegate.language.window_function_binding import window_function_plan
 from tidegate.language.window_functions import WindowFunction
-from tidegate.language.windows import apply_window, ticks, unplaced
+from tidegate.language.windows import ticks, unplaced
 from tidegate.scalars.expressions import ref, span_of
 from tidegate.scalars.typing import common_type, type_to_sqlglot
 from tidegate.types import TIMESTAMP, Field, Schema, Type
@@ -294,8 +295,10 @@ class Binder:
                     return column
                 return scope.resolve(column)
 
-            plan = apply_window(raw_beneath(plan), window, own, resolve)
+            plan = apply_quality(raw_beneath(plan), window, own, resolve, self.catalog)
             plan = unplaced(plan) if self.views else plan
+        elif isinstance(ast, exp.Table):
+            plan = declared_window(plan, self.catalog)
         sync = alias_node.args.get("sync") if isinstance(alias_node, syntax.StreamAlias) else None
         if sync is not None:
             points, _, _, instants = self.item(sync, None)
@@ -309,8 +312,11 @@ class Binder:
         if ast.db and isinstance(own := self.catalog.find(f"{ast.db}.{name}"), StreamDefinition):
             return own.scan, name, False
         if ast.args.get("db"):
+            defined = self.catalog.definitions.values()
+            own_tables = [d.name for d in defined if isinstance(d, StreamDefinition) and d.is_system]
             raise unsupported(
-                "names have one part: there are no databases; what was measured is in tidegate.metrics"
+                "names have one part: there are no databases",
+                help=did_you_mean(f"{ast.db}.{name}", own_tables, "tables of that form"),
             ).at(span_of(ast))
         cte = self.ctes.get(name.lower())
         if cte is not None:

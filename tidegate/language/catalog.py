@@ -14,6 +14,7 @@ from typing import Any, Literal, cast
 from sqlglot import exp
 
 from tidegate.algebra.operators import Scan
+from tidegate.algebra.quality import Knob
 from tidegate.errors import Diagnostic
 from tidegate.language.signatures import Connector
 from tidegate.language.sync_syntax import ModifyOver
@@ -88,6 +89,10 @@ class StreamDefinition:
     stops: bool = False
     batch: str | None = None
     width: int = 1
+    range: Knob | None = None
+    """The window of those who read the stream without one, if the stream declares a range of sizes."""
+    granularity: Knob | None = None
+    """The granule of windows in time over the stream that give none."""
     unnamed: bool = False
     """Whether it stands for a file in FROM: nobody has named it, and no list shows it."""
     entered: int = field(default_factory=lambda: time_ns() // 1_000, compare=False, repr=False)
@@ -102,6 +107,11 @@ class StreamDefinition:
     @property
     def kind(self) -> str:
         return "TABLES" if self.table else "STREAMS"
+
+    @property
+    def is_system(self) -> bool:
+        """Whether it is a table of ours, such as `tidegate.metrics`."""
+        return self.unnamed and self.name.startswith("tidegate.")
 
     @property
     def time_type(self) -> Type | None:

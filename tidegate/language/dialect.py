@@ -21,6 +21,7 @@ from tidegate.language.durations import parse_duration
 from tidegate.language.file_items import parse_described, parse_file
 from tidegate.language.generation import StreamGenerator
 from tidegate.language.limits import LARGEST, check_length, checked
+from tidegate.language.quality_syntax import parse_priority, parse_size, parse_stream_quality, refuse_range
 from tidegate.language.row_patterns import refuse_row_pattern, with_calls_of_window
 from tidegate.language.sequences import FORMS, parse_sequence, parse_start
 from tidegate.language.show_syntax import parse_show
@@ -29,9 +30,9 @@ from tidegate.language.window_functions import parse_window_function
 
 STATEMENTS = (
     "SELECT", "WITH", "CREATE", "REGISTER", "DROP", "INSERT", "EXPLAIN", "PREVIEW", "VERIFY", "SHOW", "DESCRIBE",
-    "ISTREAM", "DSTREAM", "RSTREAM", "SET", "START", "STOP",
+    "ISTREAM", "DSTREAM", "RSTREAM", "SET", "START", "STOP", "ALTER",
 )  # fmt: skip
-CHANGES = ("UPDATE", "DELETE", "MERGE", "ALTER", "TRUNCATE")
+CHANGES = ("UPDATE", "DELETE", "MERGE", "TRUNCATE")
 CLAUSES = (
     "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "JOIN", "WINDOW",
 )  # fmt: skip
@@ -172,15 +173,9 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         if self._match_text_seq("SHOW"):
             return parse_show(self)
         if self._match_text_seq("START"):
-            name = self._expect_name("a name for the query")
-            history = bool(self._match_text_seq("WITH", "HISTORY"))
-            self._expect("AS")
-            inserts = self._match_text_seq("INSERT")
-            query = self._parse_insert_statement() if inserts else self._parse_query()
-            if inserts and query.this is not None:
-                at = query.this.meta
-                self._stop(f"the query is named '{name.name}' already", at["start"], at["end"] + 1)
-            return syntax.StartQuery(this=name, query=query, history=history)
+            return self._parse_start_query()
+        if self._match_text_seq("ALTER"):
+            return self._parse_alter_query((first.start, first.end + 1))
         if self._match_text_seq("STOP"):
             return syntax.StopQuery(this=self._expect_name("the name of a query"))
         if self._match_text_seq("EXPLAIN"):
@@ -209,6 +204,25 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
                     self._stop(f"expected the number of a batch{self._but_found()}", *at)
             return syntax.AsOf(query=statement, instant=instant, batch=batch)
         return statement
+
+    def _parse_start_query(self) -> exp.Expression:
+        name = self._expect_name("a name for the query")
+        history = bool(self._match_text_seq("WITH", "HISTORY"))
+        self._expect("AS")
+        inserts = self._match_text_seq("INSERT")
+        query = self._parse_insert_statement() if inserts else self._parse_query()
+        if inserts and query.this is not None:
+            at = query.this.meta
+            self._stop(f"the query is named '{name.name}' already", at["start"], at["end"] + 1)
+        return syntax.StartQuery(this=name, query=query, history=history)
+
+    def _parse_alter_query(self, at: tuple[int, int]) -> exp.Expression:
+        if not self._match_text_seq("QUERY"):
+            help = "ALTER QUERY name AS SELECT … changes a running query; a definition is replaced by CREATE OR REPLACE"
+            self._stop("rows and definitions are not changed by ALTER", *at, help, "UNSUPPORTED")
+        name = self._expect_name("the name of a query")
+        self._expect("AS")
+        return syntax.AlterQuery(this=name, query=self._parse_query())
 
     def _parse_whole(self, what: str) -> exp.Expression | None:
         at, number = self._here(), self._parse_number()
@@ -271,10 +285,12 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
             self._stop(f"expected {words[0]}{self._but_found()}", *self._here())
         source = self._parse_call("a source, as csv('file.csv')")
         times = self._parse_times()
+        quality = parse_stream_quality(self) if kind == "STREAM" else {}
         options = self._parse_options()
         return syntax.CreateBase(
-            kind=kind, this=name, columns=columns, source=source, options=options, replace=replace, **times
-        )
+            kind=kind, this=name, columns=columns, source=source, options=options, replace=replace,
+            **times, **quality,
+        )  # fmt: skip
 
     def _parse_times(self) -> dict[str, Any]:
         """`ORDERED BY t [BATCH b]`, `VALID (from, to)`, or nothing."""
@@ -444,27 +460,29 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
                 help="as in WINDOW(RANGE 10 MINUTES), WINDOW(PARTITION BY item ROWS 10 SLIDE 5)",
             )
         size = slide = start = granularity = None
-        if self._match_text_seq("BETWEEN", advance=False):
-            self._not_yet("quality ranges (RANGE BETWEEN)")
+        if frame.text.upper() == "ROWS":
+            self._refuse_range("a number of rows")
         if not self._match_text_seq("UNBOUNDED"):
-            size = self._parse_duration("the size of the window")
+            size = parse_size(self, "the size of the window")
         if self._match_text_seq("SLIDE"):
             slide = self._parse_duration("the slide of the window")
             start = parse_start(self)
         if self._match_text_seq("GRANULARITY"):
-            if self._match_text_seq("BETWEEN", advance=False):
-                self._not_yet("quality ranges (GRANULARITY BETWEEN)")
-            granularity = self._parse_duration("the granularity")
+            if frame.text.upper() == "ROWS":
+                self._refuse_range("the granularity of this window")
+            granularity = parse_size(self, "the granularity")
+        priority = parse_priority(self)
         if not self._match(TokenType.R_PAREN):
             more = "SLIDE" if slide is None else "STARTING AT"
             advice = {
                 "STARTING": "STARTING AT says where slides begin: RANGE 10 SLIDE 5 STARTING AT 3",
                 "DELAY": "a DELAY belongs to a sequence: FROM 5*i TO 5*i + 9 EVERY 5 DELAY 2",
             }.get(self._curr.text.upper() if self._curr else "")
-            self._stop(f"expected {more}, GRANULARITY or ){self._but_found()}", *self._here(), help=advice)
+            wanted = f"{more}, GRANULARITY or )" if priority is None else ")"
+            self._stop(f"expected {wanted}{self._but_found()}", *self._here(), help=advice)
         window = syntax.StreamWindow(
             frame=frame.text.upper(), size=size, slide=slide, start=start, partition=partition,
-            granularity=granularity,
+            granularity=granularity, priority=priority,
         )  # fmt: skip
         window.meta.update(start=opening.start, end=self._prev.end)
         return window
@@ -472,8 +490,8 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
     def _parse_duration(self, what: str) -> syntax.Duration:
         return parse_duration(self, what)
 
-    def _not_yet(self, what: str) -> None:
-        self._stop(f"{what} are not available yet", *self._here(), condition="UNSUPPORTED")
+    def _refuse_range(self, what: str) -> None:
+        refuse_range(self, what, "say one value; ranges are for RANGE: WINDOW(RANGE BETWEEN 5 AND 60)")
 
 
 class Tidegate(Spark):

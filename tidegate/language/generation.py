@@ -9,6 +9,7 @@ from sqlglot.dialects.spark import Spark
 
 from tidegate.language import syntax
 from tidegate.language.file_items import FileReference, file_sql
+from tidegate.language.quality_syntax import QualityRange
 from tidegate.language.sequences import Quantity, SequenceWindow, quantity_sql, sequence_sql
 from tidegate.language.sync_syntax import ClockReference, ModifyOver, clock_sql, modify_sql
 from tidegate.language.window_functions import WindowFunction, window_function_sql
@@ -19,7 +20,9 @@ def _window_sql(self: Any, node: syntax.StreamWindow) -> str:
     if node.args.get("partition"):
         parts.append(f"PARTITION BY {', '.join(self.sql(c) for c in node.args['partition'])}")
     parts.append(f"{node.args['frame']} {self.sql(node, 'size') or 'UNBOUNDED'}")
-    words = {"slide": "SLIDE", "start": "STARTING AT", "granularity": "GRANULARITY"}
+    words = {
+        "slide": "SLIDE", "start": "STARTING AT", "granularity": "GRANULARITY", "priority": "PRIORITY",
+    }  # fmt: skip
     parts += [f"{word} {self.sql(node, k)}" for k, word in words.items() if node.args.get(k)]
     return f"WINDOW({' '.join(parts)})"
 
@@ -42,6 +45,9 @@ class StreamGenerator(Spark.Generator):  # type: ignore[misc,valid-type]
     TRANSFORMS: ClassVar[dict[Any, Callable[..., str]]] = {
         **Spark.Generator.TRANSFORMS,
         syntax.Duration: lambda _, node: f"{node.this} {node.args.get('unit') or ''}".rstrip(),
+        QualityRange: lambda self, node: (
+            f"BETWEEN {self.sql(node, 'lowest')} AND {self.sql(node, 'highest')}"
+        ),
         syntax.StreamWindow: _window_sql,
         SequenceWindow: sequence_sql,
         Quantity: quantity_sql,

@@ -13,7 +13,18 @@ from tidegate.language.syntax import StreamWindow
 from tidegate.time import UNITS
 
 FORMS = ("FROM", "FOR", "SESSION")
-WINDOW_CLAUSES = ("TO", "EVERY", "DELAY", "STARTING", "SLIDE", "GRANULARITY", "WHILE", "STEP", "FROM")
+WINDOW_CLAUSES = (
+    "TO",
+    "EVERY",
+    "DELAY",
+    "STARTING",
+    "SLIDE",
+    "GRANULARITY",
+    "PRIORITY",
+    "WHILE",
+    "STEP",
+    "FROM",
+)
 
 
 class Quantity(exp.Expression):
@@ -65,6 +76,7 @@ def parse_sequence(parser: Any, opening: Token, partition: list[exp.Expression] 
             parts["delay"] = _quantity(parser, "a delay")
         parts["start"] = parse_start(parser)
     if parser._match_text_seq("GRANULARITY"):
+        parser._refuse_range("the granularity of this window")
         parts["granularity"] = parser._parse_duration("the granularity")
     if not parser._match(TokenType.R_PAREN):
         more = {"FROM": "DELAY, STARTING AT, GRANULARITY or )"}.get(form, "GRANULARITY or )")

@@ -18,10 +18,14 @@ class Duration(exp.Expression):
 
 
 class StreamWindow(exp.Expression):
-    """`WINDOW([PARTITION BY …] RANGE | ROWS size [SLIDE slide [STARTING AT start]] [GRANULARITY g])`; size None: UNBOUNDED."""
+    """`WINDOW([PARTITION BY …] RANGE | ROWS size [SLIDE slide [STARTING AT start]] [GRANULARITY g] [PRIORITY n])`; size None: UNBOUNDED.
+
+    Size and granularity are durations, or a `quality_syntax.QualityRange`.
+    """
 
     arg_types: ClassVar[dict[str, bool]] = {
         "frame": True, "size": False, "slide": False, "start": False, "partition": False, "granularity": False,
+        "priority": False,
     }  # fmt: skip
 
 
@@ -50,7 +54,8 @@ class CreateBase(Statement):
 
     arg_types: ClassVar[dict[str, bool]] = {
         "kind": True, "this": True, "columns": False, "source": True, "ordered_by": False, "valid": False,
-        "batch": False, "options": False, "replace": False, "unnamed": False,
+        "batch": False, "options": False, "replace": False, "unnamed": False, "range": False, "granularity": False,
+        "priority": False,
     }  # fmt: skip
 
 
@@ -76,6 +81,12 @@ class StartQuery(Statement):
     """`START name [WITH HISTORY] AS query`, `START name [WITH HISTORY] AS INSERT INTO sink query`."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "query": True, "history": False}
+
+
+class AlterQuery(Statement):
+    """`ALTER QUERY name AS query`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "query": True}
 
 
 class StopQuery(Statement):

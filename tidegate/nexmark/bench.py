@@ -131,21 +131,12 @@ def compare(
 
     `told` gets a query's runs on an engine so far, after each of them.
     """
-    for engine in engines:
-        if engine not in ENGINES:
-            raise Diagnostic(
-                "UNKNOWN_ENGINE",
-                f"there is no engine '{engine}'",
-                help=did_you_mean(engine, list(ENGINES), "engines"),
-            )
+    for asked, known, kind in ((engines, ENGINES, "engine"), (outputs, OUTPUTS, "output")):
+        for name in asked:
+            if name not in known:
+                advice = did_you_mean(name, list(known), f"{kind}s")
+                raise Diagnostic(f"UNKNOWN_{kind.upper()}", f"there is no {kind} '{name}'", help=advice)
     own = {"keep": "tidegate", "discard": DISCARDING}
-    for output in outputs:
-        if output not in own:
-            raise Diagnostic(
-                "UNKNOWN_OUTPUT",
-                f"there is no output '{output}'",
-                help=did_you_mean(output, list(OUTPUTS), "outputs"),
-            )
     engines = [
         e for engine in engines for e in ([own[o] for o in outputs] if engine == "tidegate" else [engine])
     ]

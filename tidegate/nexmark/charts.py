@@ -54,6 +54,13 @@ def bars(title: str, groups: Mapping[str, Mapping[str, float]], colours: Mapping
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
+def curve(spots: Sequence[tuple[float, float]], colour: str) -> list[str]:
+    """A line through some places, each with a dot."""
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
+    dots = [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in spots]
+    return [f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>', *dots]
+
+
 def decades(values: Sequence[float]) -> tuple[int, int]:
     """The powers of ten around some values.
 
@@ -93,9 +100,7 @@ def curves(panels: Mapping[str, Series], y_title: str) -> str:
                 )
                 for x, y in points
             ]
-            line = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
-            parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
-            parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in spots]
+            parts += curve(spots, colour)
             parts.append(
                 f'<text x="{x0 + 4}" y="{top + height + 30 + 13 * k}" fill="{colour}">&#9679; {name}</text>'
             )

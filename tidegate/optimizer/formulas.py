@@ -56,6 +56,8 @@ class Estimate:
     memory_rows: float = 0.0
     memory_bytes: float = 0.0
     work_seconds: float = 0.0
+    priced: str = ""
+    """The name under which prices know it: a kernel's, and where its steps differ much, what it is used for."""
 
     @property
     def given(self) -> float:
@@ -119,7 +121,7 @@ class Setting:
         born = sum(i.rate for i in inputs)
         rows = sum(k for k, _ in kept)
         taken = sum(i.given for i in inputs)
-        price = self.prices.get(kernel, OTHER)
+        price = self.prices.get(kernel) or self.prices.get(kernel.partition(" ")[0], OTHER)
         width = sum(i.given * len(i.columns) for i in inputs) / taken if taken else 0.0
         per_epoch = price.step * self.partitions + price.kept * rows
         given = rate + retractions
@@ -136,6 +138,7 @@ class Setting:
             rows,
             sum(k * (size + HELD) for k, size in kept),
             work,
+            kernel,
         )
 
 
@@ -271,8 +274,9 @@ def paired(
         (i.standing if i.validity > 1 or not i.rate else 0.0, i.row_size + size)
         for i, size in zip((left, right), sizes, strict=True)
     ]
+    use = " of changes" if left.changes or right.changes else ""
     return on.made(
-        "Join",
+        "Join" + (use if left.given and right.given else " with a table"),
         [left, right],
         rate,
         part * left.standing * right.standing,
@@ -348,6 +352,7 @@ def partnered(on: Setting, mine: Estimate, met: Estimate, kind: str) -> Estimate
 SUMS = {"COUNT": 0.0, "SUM": 40.0, "AVG": 40.0}
 """Bytes of what is kept of a group for an aggregate; 16 for others."""
 
+_FLOATS = ("FLOAT", "DOUBLE")
 _EXTREMES = frozenset(("MIN", "MAX", "ARG_MIN", "ARG_MAX"))
 _ELEMENTS = frozenset(("MIN", "MAX", "QUANTILE", "TOP_K", "ARG_MIN", "ARG_MAX", "COLLECT", "HISTOGRAM"))
 
@@ -389,7 +394,11 @@ def grouped(
     kept = [(present, own), (pending(input) if not input.changes else 0.0, size)]
     if looks and input.changes:
         kept.append((input.standing, size))
-    return on.made("Aggregate", [input], rate, present, columns, granule=granule, changes=True, kept=kept)
+    floats = any(a.function in SUMS and a.type.name in _FLOATS for a in aggregations)
+    use = " of elements" if looks else " of floats" if floats else ""
+    return on.made(
+        f"Aggregate{use}", [input], rate, present, columns, granule=granule, changes=True, kept=kept
+    )
 
 
 def _aggregated(a: Aggregation, input: Estimate, mean: float, groups: float) -> ColumnStatistics:

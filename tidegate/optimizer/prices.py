@@ -40,7 +40,8 @@ class Price:
 
 
 Prices = Mapping[str, Price]
-"""By the name of a kernel without its suffix, as EXPLAIN shows it; `Exchange` and `Source` for what stands before kernels."""
+"""By the name of a kernel without its suffix, as EXPLAIN shows it, and what it is used for if that has a price of its own (`Join with a table`);
+`Exchange` and `Source` for what stands before kernels."""
 
 OTHER = Price()
 """Of a kernel that nobody has measured."""

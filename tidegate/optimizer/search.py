@@ -4,6 +4,9 @@ Plans are kept in groups: all expressions of a group mean the same, and what sta
 place is made once. What the greedy rules give is the first member of every group; orders of joins and the `ALTERNATIVES` add others. The cheapest plan of
 a group is that of the cheapest operator over the cheapest plans of its inputs.
 
+Operators alone do not tell what a plan costs where it runs: rows are exchanged by keys, and what others run already costs nothing. So each group keeps several
+cheap plans, and whoever knows the physical plan (`whole`) judges those of the last one.
+
 The search is bounded (`Budget`): beyond so many expressions it explores no further; beyond so much time it is given up and the greedy plan stands. It
 is deterministic: the same plan and statistics give the same plan.
 """
@@ -11,15 +14,17 @@ is deterministic: the same plan and statistics give the same plan.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import nsmallest
+from itertools import combinations, product
 
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
+from tidegate.errors import internal
 from tidegate.optimizer.cost import Cost, Costs, cost, estimate
-from tidegate.optimizer.driver import optimize
+from tidegate.optimizer.driver import broken, optimize
 from tidegate.optimizer.formulas import Estimate, Setting
 from tidegate.optimizer.rules import ALTERNATIVES, JOIN_ORDER, Alternative
 from tidegate.scalars.expressions import conjoin, conjuncts, index_of, ref, references, substitute
@@ -36,6 +41,8 @@ class Budget:
     expressions: int = 1_500
     relations: int = 6
     seconds: float = 1.0
+    plans: int = 8
+    """Plans of a group that are kept until the whole is judged."""
 
 
 @dataclass(frozen=True)
@@ -59,20 +66,42 @@ def search(
     costs: Costs,
     alternatives: Sequence[Alternative] = ALTERNATIVES,
     budget: Budget | None = None,
+    whole: Whole | None = None,
 ) -> Found:
-    """The plan that is expected to cost least of those that mean what the greedy plan means."""
-    before = cost(greedy, costs)
-    memo = _Memo(costs, costs.setting(greedy), budget or Budget(), tuple(alternatives))
+    """The plan that is expected to cost least of those that mean what the greedy plan means.
+
+    `whole` says what a plan costs with its exchanges, and without what runs already; None: operators alone count.
+    """
+    judged = whole or (lambda plan: cost(plan, costs))
+    before = judged(greedy)
+    limits = budget or Budget()
+    limits = limits if whole is not None else replace(limits, plans=1)
+    memo = _Memo(costs, costs.setting(greedy), limits, tuple(alternatives))
     try:
         root = memo.group_of(greedy)
         memo.explore()
-        best = optimize(memo.best(root))[0]
+        others = dict.fromkeys(optimize(plan)[0] for plan in memo.best(root))
     except _TooLongError:
         return Found(greedy, before, before, memo.count, given_up=True)
-    after = cost(best, costs)
-    if best == greedy or before.weight - after.weight <= WORTH * cost(greedy, costs.without_steps).weight:
+    others.pop(greedy, None)
+    found = min(((judged(plan), plan) for plan in others), key=lambda f: f[0].weight, default=None)
+    worth = WORTH * min(cost(greedy, costs.without_steps).weight, before.weight)
+    if found is None or before.weight - found[0].weight <= worth:
         return Found(greedy, before, before, memo.count)
-    return Found(best, after, before, memo.count)
+    return Found(found[1], found[0], before, memo.count)
+
+
+def means_same(
+    plan: op.Node, other: op.Node, costs: Costs, alternatives: Sequence[Alternative] = ALTERNATIVES
+) -> bool:
+    """Whether a plan is found among those that mean what another one means."""
+    memo = _Memo(costs, costs.setting(plan), Budget(), (*alternatives, *JOIN_ORDER))
+    try:
+        root = memo.group_of(plan)
+        memo.explore()
+        return memo.group_of(other) == root
+    except _TooLongError:
+        return False
 
 
 def has_choice(plan: op.Node, alternatives: Sequence[Alternative] = ALTERNATIVES) -> bool:
@@ -84,6 +113,10 @@ def has_choice(plan: op.Node, alternatives: Sequence[Alternative] = ALTERNATIVES
         if any(True for alternative in alternatives for _ in alternative(node)):
             return True
     return False
+
+
+Whole = Callable[[op.Node], Cost]
+"""What a plan costs where it is to run."""
 
 
 class _TooLongError(Exception):
@@ -98,7 +131,8 @@ class _Group:
     estimate: Estimate
     members: dict[op.Node, tuple[int, ...]] = field(default_factory=dict)
     """An operator over marks of groups -> those groups."""
-    best: tuple[float, op.Node] | None = None
+    best: tuple[tuple[float, op.Node], ...] = ()
+    """The cheapest plans that are known of it, with what their operators cost."""
 
 
 @dataclass
@@ -161,6 +195,9 @@ class _Memo:
             for bound in self._bindings(group, member):
                 for alternative in self._alternatives(bound):
                     for other in alternative(bound):
+                        problem = broken(bound, other)
+                        if problem is not None:
+                            raise internal(f"alternative {alternative.__name__} {problem}")
                         if not self.is_full:
                             self.add(group, optimize(other)[0])
 
@@ -183,24 +220,28 @@ class _Memo:
                 inner = other.with_inputs(*(self.groups[d].plan for d in deeper)) if deeper else other
                 yield member.with_inputs(*plans[:i], inner, *plans[i + 1 :])
 
-    def best(self, group: int) -> op.Node:
-        return self._best(group, frozenset())[1]
+    def best(self, group: int) -> list[op.Node]:
+        """The cheapest plans of a group, the best first."""
+        return [plan for _, plan in self._best(group, frozenset())]
 
-    def _best(self, group: int, above: frozenset[int]) -> tuple[float, op.Node]:
-        """The least cost of a group, and its plan; members that would stand below themselves do not count."""
+    def _best(self, group: int, above: frozenset[int]) -> tuple[tuple[float, op.Node], ...]:
+        """What the cheapest plans of a group cost, and the plans; members that would stand below themselves do not count."""
         found = self.groups[group]
-        if found.best is None:
-            best: tuple[float, op.Node] | None = None
+        if not found.best:
+            ways: list[tuple[float, int, op.Node, tuple[op.Node, ...]]] = []
             for member, below in found.members.items():
                 if group in below or above & {*below}:
                     continue
                 parts = [self._best(g, above | {group}) for g in below]
                 known = [self.groups[g].estimate for g in below]
                 own = estimate(member, known, self.on, self.costs.statistics) if below else found.estimate
-                weight = Cost(own.memory_bytes, own.work_seconds).weight + sum(p[0] for p in parts)
-                if best is None or weight < best[0]:
-                    best = weight, member.with_inputs(*(p[1] for p in parts)) if below else member
-            found.best = best or (float("inf"), found.plan)
+                weight = Cost(own.memory_bytes, own.work_seconds).weight
+                for chosen in product(*parts):
+                    made = weight + sum(w for w, _ in chosen)
+                    ways.append((made, len(ways), member, tuple(p for _, p in chosen)))
+            cheapest = nsmallest(self.budget.plans, ways, key=lambda w: w[:2])
+            kept = tuple((w, m.with_inputs(*plans) if plans else m) for w, _, m, plans in cheapest)
+            found.best = kept or ((float("inf"), found.plan),)
         return found.best
 
     # Orders of joins.

@@ -21,6 +21,8 @@ DISTINCT = 1_000.0
 ROWS = 1_000_000.0
 """How many rows a stream is taken to have of which nothing is known."""
 TABLE_ROWS = 1_000.0
+FREQUENT = 0.1
+"""A value that at least this part of all rows has is remembered."""
 SECOND = 1_000_000.0
 RATES = {True: 1_000.0 / SECOND, False: 1.0}
 """Rows per tick of a stream of which nothing is known: a thousand in a second, or one in each whole number of time."""
@@ -32,7 +34,8 @@ _SIZES = {"BOOLEAN": 1.0, "TINYINT": 1.0, "SMALLINT": 2.0, "INT": 4.0, "FLOAT": 
 class ColumnStatistics:
     """The values of a column: how many different ones, between which bounds, which part is NULL, and their mean size in bytes.
 
-    Bounds are numbers, as `as_number` makes them; without any, values have no place on a line or nobody knows it.
+    Bounds are numbers, as `as_number` makes them; without any, values have no place on a line or nobody knows it. Of whole numbers and texts,
+    `frequent` are the values that a large part of all rows have, with that part.
     """
 
     distinct: float = DISTINCT
@@ -40,6 +43,7 @@ class ColumnStatistics:
     greatest: float | None = None
     nulls: float = 0.0
     size: float = 8.0
+    frequent: tuple[tuple[int | str, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,21 @@ def of_column(values: pl.Series, type_: Type, total: float) -> ColumnStatistics:
     distinct = extrapolated(known.n_unique(), len(known), total * (1.0 - nulls))
     least, greatest = as_number(known.min()), as_number(known.max())
     size = float(known.str.len_bytes().mean() or 0.0) if known.dtype == pl.String else size_of(type_)  # type: ignore[arg-type]
-    return ColumnStatistics(distinct, least, greatest, nulls, size)
+    return ColumnStatistics(distinct, least, greatest, nulls, size, frequent(values, type_))
+
+
+def frequent(values: pl.Series, type_: Type) -> tuple[tuple[int | str, float], ...]:
+    """The values that many rows have, the most frequent first, and which part of all rows has each.
+
+    >>> frequent(pl.Series([7, 7, 7, None]), Type("INT"))
+    ((7, 0.75),)
+    """
+    whole = type_.is_integral and values.dtype.is_integer()
+    if not whole and not (type_.name == "STRING" and values.dtype == pl.String):
+        return ()
+    counts = values.drop_nulls().rename("v").value_counts(name="n")
+    many = counts.filter(pl.col("n") >= FREQUENT * len(values)).sort("n", "v", descending=[True, False])
+    return tuple((v, n / len(values)) for v, n in many.iter_rows())
 
 
 def extrapolated(distinct: float, sample: float, total: float) -> float:

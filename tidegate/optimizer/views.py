@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -45,14 +45,17 @@ class Rewriting:
 class Views:
     """Operators that run, by the streams that they read; who runs them is told with names."""
 
-    def __init__(self, plans: Mapping[str, op.Node] | None = None) -> None:
+    def __init__(
+        self, plans: Mapping[str, op.Node] | None = None, which: Callable[[op.Node], bool] | None = None
+    ) -> None:
         self._found: dict[Streams, dict[op.Node, dict[str, None]]] = {}
+        self._which = which or is_core
         for name, plan in (plans or {}).items():
             self.add(name, plan)
 
     def add(self, name: str, plan: op.Node) -> None:
         for node in data_nodes(plan):
-            if is_core(node):
+            if self._which(node):
                 self._found.setdefault(streams(node), {}).setdefault(node, {})[name] = None
 
     def remove(self, name: str, plan: op.Node) -> None:
@@ -148,6 +151,11 @@ def is_core(node: op.Node) -> bool:
     if isinstance(node, Modify):
         return node.key is not None
     return isinstance(node, op.Join | op.Distinct | op.Except | op.Intersect | op.Aggregate | op.TopK | Since)
+
+
+def is_relation(node: op.Node) -> bool:
+    """Whether what an operator shows may depend on all that came: the last rows, and the last row of each key."""
+    return is_core(node) and isinstance(node, op.Window | Modify | Since)
 
 
 def data_nodes(plan: op.Node) -> Iterator[op.Node]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from tidegate.algebra.quality import RangedWindow
 from tidegate.algebra.sequences import Periodic, SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow, WindowSpec
 from tidegate.optimizer.formulas import Estimate, Setting, combined
@@ -25,6 +26,8 @@ def windowed(
     """
     if isinstance(spec, TimeWindow):
         return _in_time(on, input, spec.size, spec.slide, chronon, width)
+    if isinstance(spec, RangedWindow):
+        return _ranged(on, input, spec, width)
     if isinstance(spec, SessionWindow):
         return sessions(on, input, spec.gap, partition_by)
     if isinstance(spec, TimeEveryRows):
@@ -78,7 +81,7 @@ def _in_time(
         fewer = 1.0 - waiting * (1.0 - once / (input.rate * step))
         rate, standing, held = rate * fewer, standing * fewer, once / 2
     return on.made(
-        "TimeWindow",
+        "TimeWindow" if step == 1 else "TimeWindow sliding",
         [input],
         rate,
         standing,
@@ -88,6 +91,12 @@ def _in_time(
         retractions=input.retractions * (rate / input.rate if input.rate else 1.0),
         kept=[(held, input.row_size + 8)],
     )
+
+
+def _ranged(on: Setting, input: Estimate, spec: RangedWindow, width: int) -> Estimate:
+    """At the best quality, which is in force until another is chosen; `algebra.adjusting.fixed` gives the plan at any other."""
+    finest = 1 if spec.granule is None else spec.granule.lowest
+    return _in_time(on, input, spec.largest, max(spec.slide, finest), None, width)
 
 
 def _in_rows(

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate.algebra.windows import RowWindow, TimeEveryRows, TimeWindow
 from tidegate.errors import internal
 from tidegate.kernels.aggregates import AggregateKernel
-from tidegate.kernels.endpoints import AlignKernel, ExpireKernel, SplitKernel, TimeWindowKernel
+from tidegate.kernels.coalescing import CoalesceKernel
+from tidegate.kernels.endpoints import (
+    AlignKernel,
+    ExpireKernel,
+    RangedWindowKernel,
+    SplitKernel,
+    TimeWindowKernel,
+)
 from tidegate.kernels.join import JoinKernel
 from tidegate.kernels.modify import InsertsKernel, ModifyKernel
 from tidegate.kernels.rows import Kernel
@@ -40,36 +47,57 @@ Inputs = Sequence[Estimate]
 Formula = Callable[[Setting, Any, Inputs], Estimate]
 
 
-def estimated(plan: Plan, costs: Costs) -> dict[Identity, Estimate]:
-    """What is expected of every input and operator of a plan."""
+def estimated(
+    plan: Plan, costs: Costs, known: Mapping[Identity, Estimate] | None = None
+) -> dict[Identity, Estimate]:
+    """What is expected of every input and operator of a plan; of some it may be known already."""
+    found: dict[Identity, Estimate] = dict(known or {})
     on = setting(plan, costs)
-    found: dict[Identity, Estimate] = {}
-
-    def of(id_: Identity) -> Estimate:
-        if id_ not in found:
-            entry = plan.inputs.get(id_)
-            if entry is not None:
-                found[id_] = exchanged(on, entry, costs, of)
-            else:
-                operator = plan.operators[id_]
-                found[id_] = of_kernel(on, operator.kernel, [of(i) for i in operator.inputs])
-        return found[id_]
-
     for id_ in (*plan.inputs, *plan.operators):
-        of(id_)
+        _of(plan, id_, on, costs, found)
     return found
+
+
+def _of(plan: Plan, id_: Identity, on: Setting, costs: Costs, found: dict[Identity, Estimate]) -> Estimate:
+    """What is expected of an input or operator; `found` remembers it."""
+
+    def of(other: Identity) -> Estimate:
+        return _of(plan, other, on, costs, found)
+
+    if id_ not in found:
+        entry = plan.inputs.get(id_)
+        if entry is not None:
+            found[id_] = exchanged(on, entry, costs, of)
+        else:
+            operator = plan.operators[id_]
+            found[id_] = of_kernel(on, operator.kernel, [of(i) for i in operator.inputs])
+    return found[id_]
+
+
+@dataclass
+class Expectations:
+    """What inputs and operators are expected to cost, exchanges included, each estimated once whatever plans it is in.
+
+    What runs already costs nothing more: `added(plan, there) = sum of cost(o) over the inputs and operators of the plan that are not there`.
+    """
+
+    costs: Costs
+    _found: dict[tuple[float, float], dict[Identity, Estimate]] = field(default_factory=dict)
+    """By how long streams and epochs last."""
+
+    def added(self, plan: Plan, there: Sequence[Plan] = ()) -> Cost:
+        """The cost of what a plan adds to some others."""
+        on = setting(plan, self.costs)
+        found = self._found.setdefault((on.horizon, on.epoch), {})
+        inputs = (i for i in plan.inputs if not any(i in p.inputs for p in there))
+        operators = (o for o in plan.operators if not any(o in p.operators for p in there))
+        return summed(_of(plan, id_, on, self.costs, found) for id_ in (*inputs, *operators))
 
 
 def setting(plan: Plan, costs: Costs) -> Setting:
     origins = (i.origin for i in plan.inputs.values())
     scans = [o.scan for o in origins if isinstance(o, SourceRows) and o.scan is not None]
     return costs.setting_of(scans)
-
-
-def plan_cost(plan: Plan, costs: Costs, free: Iterable[Identity] = ()) -> Cost:
-    """What a plan adds to what runs already (`free`)."""
-    there = frozenset(free)
-    return summed(e for id_, e in estimated(plan, costs).items() if id_ not in there)
 
 
 def exchanged(on: Setting, entry: Input, costs: Costs, of: Callable[[Identity], Estimate]) -> Estimate:
@@ -193,6 +221,7 @@ FORMULAS: Mapping[type | tuple[type, ...], Formula] = {
     FilterKernel: lambda on, kernel, inputs: f.filtered(on, inputs[0], kernel.predicate),
     ProjectKernel: lambda on, kernel, inputs: f.mapped(on, inputs[0], kernel.expressions, kernel.fields),
     ColumnsKernel: _columns,
+    CoalesceKernel: lambda on, kernel, inputs: f.alike(on, "Columns", inputs[0]),
     UnionKernel: lambda on, kernel, inputs: f.united(on, inputs),
     SubtractKernel: lambda on, kernel, inputs: f.subtracted(on, inputs[0], inputs[1]),
     AlignKernel: _align,
@@ -203,6 +232,7 @@ FORMULAS: Mapping[type | tuple[type, ...], Formula] = {
     SinceKernel: lambda on, kernel, inputs: f.since(on, inputs[0]),
     SingleRowKernel: lambda on, kernel, inputs: f.single(on, inputs[0], kernel.partition_by),
     TimeWindowKernel: _time_window,
+    RangedWindowKernel: lambda on, kernel, inputs: windowed(on, inputs[0], kernel.spec, width=kernel.width),
     SplitKernel: _split,
     (TimeSequenceKernel, _Sequenced): lambda on, kernel, inputs: windowed(
         on, inputs[0], kernel.spec, getattr(kernel, "partition_by", ()), kernel.chronon, kernel.width

@@ -16,7 +16,14 @@ from tidegate.algebra.now import bounds
 from tidegate.algebra.sequences import WindowSequence
 from tidegate.errors import internal
 from tidegate.kernels.aggregates import AggregateKernel
-from tidegate.kernels.endpoints import AlignKernel, ExpireKernel, SplitKernel, TimeWindowKernel
+from tidegate.kernels.coalescing import CoalesceKernel
+from tidegate.kernels.endpoints import (
+    AlignKernel,
+    ExpireKernel,
+    RangedWindowKernel,
+    SplitKernel,
+    TimeWindowKernel,
+)
 from tidegate.kernels.join import JoinKernel
 from tidegate.kernels.modify import InsertsKernel, ModifyKernel
 from tidegate.kernels.rows import Kernel
@@ -121,6 +128,11 @@ def _time_window(kernel: TimeWindowKernel, inputs: Sequence[Rows]) -> Flow:
     return Rows(max(rows.form, "intervals", key=FORMS.index), bound), max(rows.bound, Bound.TIME)
 
 
+def _ranged_window(kernel: RangedWindowKernel, inputs: Sequence[Rows]) -> Flow:
+    bound = Bound.NOTHING if kernel.spec.size is None else Bound.TIME
+    return Rows("intervals", bound), Bound.TIME
+
+
 def _sequence(kernel: Any, inputs: Sequence[Rows]) -> Flow:
     spec: WindowSequence = kernel.spec
     landmark = not references(spec.lower.expression)
@@ -175,11 +187,20 @@ def _sync(kernel: Any, inputs: Sequence[Rows]) -> Flow:
 
 
 FLOWS: Mapping[type | tuple[type, ...], Callable[[Any, Sequence[Rows]], Flow]] = {
-    (FilterKernel, ProjectKernel, ColumnsKernel, UnionKernel, SubtractKernel, AlignKernel): _same,
+    (
+        FilterKernel,
+        ProjectKernel,
+        ColumnsKernel,
+        CoalesceKernel,
+        UnionKernel,
+        SubtractKernel,
+        AlignKernel,
+    ): _same,
     OneRowKernel: lambda kernel, inputs: (Rows("intervals", Bound.TABLE), Bound.TABLE),
     JoinKernel: _meeting,
     (SweepKernel, SinceKernel, SingleRowKernel, ExpireKernel): _changes,
     TimeWindowKernel: _time_window,
+    RangedWindowKernel: _ranged_window,
     SplitKernel: lambda kernel, inputs: (Rows("instants", Bound.TIME), inputs[0].bound),
     (TimeSequenceKernel, _Sequenced): _sequence,
     SessionKernel: lambda kernel, inputs: (Rows("changes", Bound.TIME), Bound.TIME),

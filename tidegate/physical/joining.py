@@ -92,12 +92,12 @@ def _unfit(company: Company, plan: Plan, name: str) -> Iterator[Identity]:
             yield from _below(plan, operator.id)
         for i in operator.inputs:
             if (i in running.operators or i in running.inputs) and not stands(i):
-                yield from _below(plan, i)
+                yield from _brought_to(plan, i)
     answer = plan.answers[name]
     if answer not in running.answers.values():
         runs = answer in running.operators or answer in running.inputs
         if company.once_kept(answer) or (runs and not stands(answer)):
-            yield from _below(plan, answer)
+            yield from _brought_to(plan, answer)
 
 
 def _stands(plan: Plan, id_: Identity) -> bool:
@@ -106,6 +106,17 @@ def _stands(plan: Plan, id_: Identity) -> bool:
         return plan.inputs[id_].rows.form == "instants"
     operator = plan.operators[id_]
     return can_stand(operator.kernel, [_stands(plan, i) for i in operator.inputs])
+
+
+def _brought_to(plan: Plan, id_: Identity) -> Iterator[Identity]:
+    """The inputs that bring rows to an operator's own partition: if others do, the operator begins, with what they begin with."""
+    todo = [id_]
+    while todo:
+        current = todo.pop()
+        if current in plan.inputs:
+            yield current
+        else:
+            todo += plan.operators[current].inputs
 
 
 def _below(plan: Plan, id_: Identity) -> Iterator[Identity]:

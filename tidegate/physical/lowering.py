@@ -17,10 +17,18 @@ import polars as pl
 from sqlglot import exp
 
 from tidegate.algebra import operators as op
+from tidegate.algebra.quality import RangedWindow, Settings
 from tidegate.algebra.sequences import Loop, Periodic, SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow
 from tidegate.errors import Diagnostic, internal
-from tidegate.kernels.endpoints import AlignKernel, ExpireKernel, SplitKernel, TimeWindowKernel
+from tidegate.kernels.coalescing import CoalesceKernel
+from tidegate.kernels.endpoints import (
+    AlignKernel,
+    ExpireKernel,
+    RangedWindowKernel,
+    SplitKernel,
+    TimeWindowKernel,
+)
 from tidegate.kernels.expressions import Functions
 from tidegate.kernels.join import EquiKey, JoinKernel, split_predicate
 from tidegate.kernels.rows import (
@@ -58,7 +66,7 @@ from tidegate.physical.identity import Identity, identity_of
 from tidegate.physical.meter import Meter, key_columns
 from tidegate.physical.partials import Partials
 from tidegate.physical.spark_columns import called_names
-from tidegate.scalars.expressions import ref, span_of
+from tidegate.scalars.expressions import index_of, ref, span_of
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
 from tidegate.time import MIN
 from tidegate.types import Field, Schema
@@ -98,6 +106,13 @@ class Operator:
     @property
     def name(self) -> str:
         return type(self.kernel).__name__.removesuffix("Kernel")
+
+    def under(self, settings: Settings) -> Operator:
+        """The operator while some settings are in force: the same one, with the same state."""
+        kernel = self.kernel
+        return (
+            replace(self, kernel=kernel.under(settings)) if isinstance(kernel, RangedWindowKernel) else self
+        )
 
     @cached_property
     def keys(self) -> tuple[tuple[str, ...], ...]:
@@ -160,11 +175,12 @@ class Program:
         beginners: Container[Identity] = (),
         shown: Mapping[Identity, Frame] | None = None,
         meter: Meter | None = None,
+        settings: Settings | None = None,
     ) -> tuple[dict[str, State], tuple[Frame, ...]]:
         """One epoch: new states and the chunk of each output. A leaf that is not fed has no rows.
 
         Operators that begin get what the running ones that they read have `shown` before (see `standing`). What each leaf and operator
-        does is noted by the `meter`.
+        does is noted by the `meter`. What the runtime may choose is as the `settings` say (see `algebra.quality`).
         """
         meter = Meter(self.ids) if meter is None else meter
         shown = shown or {}
@@ -191,7 +207,8 @@ class Program:
                 results[operator.id] = self._passed(operator, chunks_in, screen, meter)
             else:
                 state = states.get(operator.id, {})
-                after[operator.id], results[operator.id] = _stepped(operator, state, chunks_in, upto, meter)
+                running = operator.under(settings or {})
+                after[operator.id], results[operator.id] = _stepped(running, state, chunks_in, upto, meter)
             meter.passed(operator.id, chunks_in, results[operator.id], operator.rows.form, operator.keys)
             for i in operator.inputs:
                 uses[i] -= 1
@@ -366,7 +383,25 @@ def _filter(low: Lowering, node: op.Filter) -> Identity:
 
 def _project(low: Lowering, node: op.Project) -> Identity:
     kernel = ProjectKernel(node.input.schema, node.expressions, node.fields, low.called(*node.expressions))
-    return low.add(node, kernel, low.id_of(node.input))
+    mapped = low.add(node, kernel, low.id_of(node.input))
+    if not _hides_changes(node):
+        return mapped
+    why = "of what an aggregate says not all is shown: equal rows that follow each other become one"
+    return low.add(node, CoalesceKernel(node.schema), mapped, why=why)
+
+
+def _hides_changes(node: op.Project) -> bool:
+    """Whether rows that follow each other in one group may be equal here: not all values of an aggregation are shown as they are."""
+    shown = {index_of(e) for e in node.expressions}
+    below = node.input
+    while isinstance(below, op.Filter | op.Project):
+        if isinstance(below, op.Project):
+            shown = {index_of(below.expressions[c]) for c in shown if c is not None}
+        below = below.input
+    if not isinstance(below, op.Aggregate):
+        return False
+    values = range(len(below.keys), len(below.schema))
+    return bool(values) and not shown.issuperset(values)
 
 
 def _union(low: Lowering, node: op.UnionAll) -> Identity:
@@ -392,7 +427,7 @@ def _join(low: Lowering, node: op.Join) -> Identity:
         return _partnered(low, node, left, right, mirrored=False)
     parts = [_pairs(low, node, left, right)]
     width, total = len(node.left.schema), len(node.schema)
-    alone = op.Join(node.left, node.right, "anti", node.predicate)
+    alone = replace(node, kind="anti")
     if node.kind in ("left", "full"):
         positions: list[int | None] = [i if i < width else None for i in range(total)]
         without = _partnered(low, alone, left, right, mirrored=False)
@@ -407,7 +442,16 @@ def _join(low: Lowering, node: op.Join) -> Identity:
 def _pairs(low: Lowering, node: op.Join, left: Identity, right: Identity) -> Identity:
     keys, residual = split_predicate(node, low.called(node.predicate))
     kernel = JoinKernel(node.left.schema, node.right.schema, keys, residual, low.called(node.predicate))
-    return low.add(node, kernel, left, right, why=_how_they_meet(kernel))
+    return low.add(node, kernel, left, right, why=_how_they_meet(kernel) + _where_they_meet(node))
+
+
+def _where_they_meet(node: op.Join) -> str:
+    if node.spread is None:
+        return ""
+    one, other = ("left", "right") if node.spread == 0 else ("right", "left")
+    return (
+        f"; of keys with many rows, those of the {one} side are spread and those of the {other} sent to all"
+    )
 
 
 def _how_they_meet(kernel: JoinKernel) -> str:
@@ -451,7 +495,7 @@ def _reduced_join(
     projected = ProjectKernel(theirs, tuple(k.right for k in keys), fields, called)
     distinct = low.add(node, SweepKernel("distinct", fields), low.add(node, projected, other))
     by_position = tuple(EquiKey(k.left, ref(i), k.type, k.null_safe) for i, k in enumerate(keys))
-    why = "equal keys are all that matters: a row meets its partners' distinct keys"
+    why = "equal keys are all that matters: a row meets its partners' distinct keys" + _where_they_meet(node)
     pairs = low.add(node, JoinKernel(own, fields, by_position, None, called), mine, distinct, why=why)
     return low.add(node, ColumnsKernel(own, tuple(range(len(own)))), pairs)
 
@@ -468,6 +512,8 @@ def _window(low: Lowering, node: op.Window) -> Identity:
         rows = low.add(node, kernel, below)
         why = "rows that leave the window are told by rows of their own"
         return low.add(node, ExpireKernel(schema), rows, why=why) if node.told else rows
+    if isinstance(spec, RangedWindow):
+        return low.add(node, RangedWindowKernel(schema, spec, node.width), below)
     if isinstance(spec, WindowSequence) and not spec.counts_rows:
         return low.add(node, TimeSequenceKernel(schema, spec, chronon, node.width), below)
     if raw:

@@ -19,7 +19,14 @@ from sqlglot import exp
 
 from tidegate.errors import internal
 from tidegate.kernels.aggregates import AggregateKernel
-from tidegate.kernels.endpoints import AlignKernel, ExpireKernel, SplitKernel, TimeWindowKernel
+from tidegate.kernels.coalescing import CoalesceKernel
+from tidegate.kernels.endpoints import (
+    AlignKernel,
+    ExpireKernel,
+    RangedWindowKernel,
+    SplitKernel,
+    TimeWindowKernel,
+)
 from tidegate.kernels.join import JoinKernel
 from tidegate.kernels.modify import InsertsKernel, ModifyKernel
 from tidegate.kernels.rowwise import (
@@ -242,7 +249,7 @@ def _both(schema: Schema, inputs: Sequence[Placed]) -> Placed:
     spread = [i for i in inputs if isinstance(i, Spread)]
     if not spread:
         return Everywhere()
-    if len(spread) < len(inputs):
+    if len(spread) < len(inputs) or len({len(i.ways) for i in spread}) > 1:
         return Spread(schema, _lost(spread[0]))
     every = zip(*(i.ways for i in spread), strict=True)
     return Spread(schema, tuple(frozenset.intersection(*ways) for ways in every))
@@ -304,11 +311,13 @@ _OUTPUTS: tuple[tuple[type | tuple[type, ...], Callable[[Any, Sequence[Placed]],
     (
         (
             FilterKernel,
+            CoalesceKernel,
             InsertsKernel,
             AlignKernel,
             ExpireKernel,
             SplitKernel,
             TimeWindowKernel,
+            RangedWindowKernel,
             TimeSequenceKernel,
             Counted,
             SyncTicksKernel,
@@ -332,11 +341,13 @@ _LINEAR = (
     UnionKernel,
     SubtractKernel,
     ColumnsKernel,
+    CoalesceKernel,
     JoinKernel,
     InsertsKernel,
     AlignKernel,
     ExpireKernel,
     TimeWindowKernel,
+    RangedWindowKernel,
     TimeSequenceKernel,
     SyncTicksKernel,
     SyncEventsKernel,

@@ -278,7 +278,7 @@ def _unbounded_below(plan: Plan, operator: Operator) -> Iterator[str]:
             yield entry.origin.name
 
 
-def expiring(plan: Plan) -> frozenset[Identity]:
+def only_expire(plan: Plan) -> frozenset[Identity]:
     """Inputs and operators that take rows back only because something has left a window in time, never because another row came.
 
     Nile calls the former expired, the latter invalid. What is row by row, or pairs rows, passes on which of the two it is told.

@@ -226,8 +226,21 @@ class _Planner:
         if home is not None and home == self.regions.home(right):
             ours, theirs = self.regions.columns(left), self.regions.columns(right)
             return Placed(node, inputs, home, {k: ours[k] & theirs[k] for k in ours if k in theirs})
+        if isinstance(left.node, Join) and left.node.spread is not None:
+            # Rows of hot keys and all others: no row of either needs one of the other.
+            beside = self._beside(left, right)
+            if beside is not None:
+                return Placed(node, inputs, beside)
         # Rows of different partitionings: whoever uses the union says where they go.
         return Placed(node, inputs)
+
+    def _beside(self, left: Placed, right: Placed) -> int | None:
+        """Two regions as one, if neither waits for the other and both are in several partitions."""
+        a, b = self.regions.home(left), self.regions.home(right)
+        if a is None or b is None or self.regions.is_single(a) or self.regions.is_single(b):
+            return None
+        apart = a not in self.regions.before(b) and b not in self.regions.before(a)
+        return self.regions.put_beside(a, b) if apart and self.regions.can_merge(a, b) else None
 
     def _join(self, node: Join, inputs: tuple[Placed, ...]) -> Placed:
         keys = [(k.left, k.right) for k in split_predicate(node, self._functions)[0]]
@@ -240,6 +253,8 @@ class _Planner:
                 return frozenset()
             return frozenset({column + width * side})
 
+        if node.spread is not None:
+            return self._beside_copies(node, inputs, 1 - node.spread, survive)
         return self._meet(node, inputs, keys, survive) if keys else self._pair(node, inputs, survive)
 
     def _pair(self, node: Join, inputs: tuple[Placed, ...], survive: Survivors) -> Placed:
@@ -277,7 +292,7 @@ class _Planner:
     ) -> Placed:
         staying, everywhere = inputs[1 - copied], inputs[copied]
         home = self.regions.home(staying)
-        if home is None or self._waits(everywhere, home):
+        if home is None or self._waits(everywhere, home) or self._is_held(node, staying, home):
             staying = self._exchanged(staying, _spread_by(node, 1 - copied), node)
             home = self.regions.home(staying)
             assert home is not None
@@ -287,6 +302,14 @@ class _Planner:
             for k, cs in self.regions.columns(staying).items()
         }
         return Placed(node, (staying, everywhere) if copied else (everywhere, staying), home, kept)
+
+    def _is_held(self, node: Join, staying: Placed, home: int) -> bool:
+        """Whether rows that are to be spread are where few keys brought them together."""
+        if node.spread is None:
+            return False
+        columns, read = self.regions.columns(staying), references(node.predicate or exp.true())
+        own = {c - len(node.left.schema) * node.spread for c in read}
+        return all(columns.get(k, frozenset[int]()) & own for k in self.regions.classes(home))
 
     def _in_one_place(self, node: Node, inputs: tuple[Placed, ...]) -> Placed:
         region = self.regions.new(single=True, founder=node)

@@ -108,7 +108,7 @@ def _origin_text(entry: Input, numbers: Mapping[Identity, int]) -> str:
 
 def _key_text(entry: Input) -> str:
     if entry.broadcast:
-        return "sent to every partition (there is no equality to exchange by)"
+        return "sent to every partition"
     if entry.key is None:
         return "in any partition"
     combined = ""

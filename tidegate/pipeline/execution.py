@@ -65,11 +65,6 @@ class Answer:
                 found.append((e.row, e.ts, e.ets, -1))
         return found
 
-    def told_rows(self) -> list[PhysicalRow]:
-        """The answer as those read it who do not look at ends: what is not taken back stays."""
-        signs = {Kind.POSITIVE: 1, Kind.EXPIRED: -1, Kind.INVALID: -1}
-        return [(e.row, e.ts, MAX, signs[e.kind]) for e in self.elements if e.kind in signs]
-
 
 @dataclass
 class Execution:
@@ -131,10 +126,6 @@ class Execution:
         if takes:
             self.advance(self.now + takes)
         self._give(operator, found)
-
-    def stored(self) -> int:
-        """How many rows all sources and operators keep."""
-        return sum(p.stored for p in self.pipeline.parts) + sum(h.stored for h in self._held.values())
 
     # The order of time over several inputs.
 

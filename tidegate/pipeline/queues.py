@@ -13,7 +13,6 @@ class Queue:
     def __init__(self, piggyback: bool = False) -> None:
         self._piggyback = piggyback
         self._elements: deque[Element] = deque()
-        self.longest = 0
 
     def __len__(self) -> int:
         return len(self._elements)
@@ -39,7 +38,6 @@ class Queue:
                 since = replaced if since is None else min(replaced, since)
             element = Element(element.kind, element.row, element.ts, element.ets, since)
         self._elements.append(element)
-        self.longest = max(self.longest, len(self._elements))
 
     def take(self) -> Element:
         return self._elements.popleft()

@@ -96,10 +96,6 @@ class Source:
         first = self._entries[0].ts if self._entries else MAX
         return min(first, self._over[0][0]) if self._over else first
 
-    @property
-    def stored(self) -> int:
-        return len(self._over)
-
     def upto(self, now: int) -> Iterator[Element]:
         """All that is to be said up to an instant, in the order of time; of one instant, what is over first."""
         while self.next_time <= now:

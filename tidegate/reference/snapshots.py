@@ -19,11 +19,14 @@ from sqlglot import exp
 
 from tidegate import time
 from tidegate.algebra import operators as op
+from tidegate.algebra.quality import RangedWindow, Settings
 from tidegate.algebra.sequences import SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeEveryRows, TimeWindow
 from tidegate.errors import Diagnostic, internal
 from tidegate.reference import synchronization as sync_meaning
 from tidegate.reference.aggregates import Bag, aggregate, order_key, row_key
+from tidegate.reference.compiling import Compiled, Function
+from tidegate.reference.quality import is_shown, reach, validity
 from tidegate.reference.sequences import (
     sequence_changes,
     session_changes,
@@ -31,7 +34,7 @@ from tidegate.reference.sequences import (
     shown_in_session,
 )
 from tidegate.scalars.functions import AggregateFunction, ScalarFunction
-from tidegate.scalars.meaning import compile_scalar, is_supported
+from tidegate.scalars.meaning import is_supported
 from tidegate.types import Row, Schema, Value
 
 PhysicalRow = tuple[Row, int, int, int]
@@ -113,12 +116,15 @@ class Reference:
     aggregates: Mapping[str, AggregateFunction] = field(default_factory=dict)
     scalar: Callable[[exp.Expression, Schema, Iterable[Row]], Callable[[Row], Value]] | None = None
     """Evaluates what `compile_scalar` cannot; it is told which rows will be asked for."""
+    settings: Settings = field(default_factory=dict)
+    """What was in force when, of what the runtime may choose."""
     _snapshots: dict[tuple[op.Node, int], Bag] = field(default_factory=dict)
     _points: dict[op.Node, list[int]] = field(default_factory=dict)
     _arrivals: dict[op.Node, Arrivals | None] = field(default_factory=dict)
     _by_arrival: dict[str, Source] = field(default_factory=dict)
     _instants: dict[op.Node, Arrivals] = field(default_factory=dict)
     _layered: dict[op.Node, bool] = field(default_factory=dict)
+    _compiled: Compiled = field(default_factory=Compiled)
 
     def snapshot(self, plan: op.Node, t: int) -> Bag:
         """The bag of rows valid at t."""
@@ -157,13 +163,11 @@ class Reference:
         evaluate = self.compiled(node.predicate, schema, rows)
         return lambda row: evaluate(row) is True
 
-    def compiled(
-        self, expression: exp.Expression, schema: Schema, rows: Iterable[Row] = ()
-    ) -> Callable[[Row], Value]:
+    def compiled(self, expression: exp.Expression, schema: Schema, rows: Iterable[Row] = ()) -> Function:
         """The function of a row that an expression stands for."""
         if self.scalar is not None and not is_supported(expression, self.functions):
             return self.scalar(expression, schema, rows)
-        return compile_scalar(expression, schema, self.functions)
+        return self._compiled(expression, schema, self.functions)
 
     def source(self, scan: op.Scan) -> Source:
         """The rows that a scan sees."""
@@ -252,6 +256,8 @@ def _window(self: Reference, node: op.Window, t: int) -> Bag:
     rows = self.instants(node)
     if node.width > 1:
         rows, t = Arrivals([(e, u // node.width) for e, u in rows.between(time.MIN, t)]), t // node.width
+    if isinstance(spec := node.spec, RangedWindow):
+        return Counter(e for e, s in rows.between(reach(spec, t), t) if is_shown(spec, s, t, self.settings))
     if not node.partition_by:
         return _visible(node, rows, t)
     result: Bag = Counter()
@@ -305,6 +311,7 @@ def _visible(node: op.Window, rows: Arrivals, t: int) -> Bag:
         return Counter(e for e, _ in rows.ordered[shown_in_sequence(spec, rows.times, t)])
     if isinstance(spec, SessionWindow):
         return Counter(e for e, _ in rows.ordered[shown_in_session(spec, rows.times, t)])
+    assert isinstance(spec, TimeEveryRows), spec
     evaluated = bisect_right(rows.times, t) // spec.every * spec.every
     return _last(rows, spec.size, rows.times[evaluated - 1]) if evaluated else Counter()
 
@@ -502,8 +509,8 @@ def _changes(self: Reference, plan: op.Node) -> Iterable[int]:
             return _layer_changes(self, plan)
         rows = self.instants(plan)
         if plan.width == 1:
-            return _window_changes(plan, rows)
-        instants = _window_changes(plan, Arrivals([(e, u // plan.width) for e, u in rows.ordered]))
+            return _window_changes(self, plan, rows)
+        instants = _window_changes(self, plan, Arrivals([(e, u // plan.width) for e, u in rows.ordered]))
         return {*rows.times, *(time.widened(t, plan.width) for t in instants)}
     if type(plan) in sync_meaning.MEANINGS:
         return sync_meaning.changes(self, plan)
@@ -517,8 +524,10 @@ def _changes(self: Reference, plan: op.Node) -> Iterable[int]:
     return beneath
 
 
-def _window_changes(window: op.Window, rows: Arrivals) -> set[int]:
+def _window_changes(self: Reference, window: op.Window, rows: Arrivals) -> set[int]:
     spec, times = window.spec, rows.times
+    if isinstance(spec, RangedWindow):
+        return {p for t in times for p in validity(spec, t, self.settings) if p != time.MAX}
     if isinstance(spec, WindowSequence):
         parts = _partitions(rows, window.partition_by) if window.partition_by else [rows]
         return set().union(*(sequence_changes(spec, part.times) for part in parts))

@@ -59,7 +59,7 @@ class Alike:
         """A query that runs by itself and is the same, or one of the kind that runs as one with others."""
         kind, which = plan_identity(found.general), mark(found)
         for query in self._alone.get(kind, {}).values():
-            if not query.history and self._marks[query.name] == which:
+            if not query.history and not query.known.before and self._marks[query.name] == which:
                 return query
         known = self._as_one.get(kind)
         return next(iter(known.values())) if known else None

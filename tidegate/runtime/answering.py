@@ -14,16 +14,13 @@ from tidegate.algebra.writing import from_plain, to_plain
 from tidegate.optimizer.compensation import Over
 from tidegate.optimizer.lifting import Lifted, lifted
 from tidegate.optimizer.views import Reading, Views
-from tidegate.physical.flow import Bound
+from tidegate.physical.estimates import Expectations
 from tidegate.physical.identity import plan_identity
 from tidegate.physical.joining import Company, plan_joining
-from tidegate.physical.plan import Birth, Plan, SourceRows
+from tidegate.physical.plan import Birth, Plan
 from tidegate.physical.planning import plan_query
 from tidegate.runtime.alike import mark
 from tidegate.runtime.ledger import KnownQuery
-
-SOURCE, STATE, EXCHANGE, STEP = 16, 4, 2, 1
-"""What it costs to read a stream through an exchange of its own, to keep state, to exchange rows of operators, and to look at each row."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +40,23 @@ def by_itself(company: Company, name: str, root: Node, functions: Mapping[str, A
 
 
 def answers(
-    company: Company, name: str, root: Node, functions: Mapping[str, Any], birth: Birth, views: Views
+    company: Company,
+    name: str,
+    root: Node,
+    functions: Mapping[str, Any],
+    birth: Birth,
+    views: Views,
+    expected: Expectations,
 ) -> list[Answer]:
-    """The ways in which a query can be answered, the one that adds least work first."""
+    """The ways in which a query can be answered, the one that adds least to what all others compute first."""
     found = [by_itself(company, name, root, functions, birth)]
     for over in views.rewritings(root):
         mine = plan_joining(company, name, over.plan, functions, birth, over.views)
         found.append(Answer(over.plan, mine, over.views, over.readings))
-    return sorted(found, key=lambda a: added(company, a.physical))
+    if len(found) == 1:
+        return found
+    there = (company.together, company.running)
+    return sorted(found, key=lambda a: expected.added(a.physical, there).weight)
 
 
 def begun(
@@ -71,19 +77,6 @@ def goes_on(name: str, answer: Answer, known: KnownQuery) -> bool:
     """Whether a query is the one that has run before under its name."""
     which = "" if answer.as_one is None else mark(answer.as_one)
     return answer.physical.answers[name] == known.answer and which == known.as_one
-
-
-def added(company: Company, plan: Plan) -> int:
-    """How much a plan adds to what all others compute."""
-    there = (company.together, company.running)
-    work = 0
-    for entry in plan.inputs.values():
-        if not any(entry.id in p.inputs for p in there):
-            work += SOURCE if isinstance(entry.origin, SourceRows) else EXCHANGE
-    for operator in plan.operators.values():
-        if not any(operator.id in p.operators for p in there):
-            work += STEP if operator.state == Bound.NONE else STATE
-    return work
 
 
 def written(views: Iterable[Node]) -> dict[str, Any]:

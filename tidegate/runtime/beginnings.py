@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -13,10 +14,17 @@ from tidegate.algebra.operators import Dstream, Istream, Node, Scan, Window
 from tidegate.algebra.points import Points
 from tidegate.algebra.properties import properties
 from tidegate.errors import Diagnostic
+from tidegate.kernels.endpoints import ExpireKernel, SplitKernel, TimeWindowKernel
 from tidegate.kernels.modify import InsertsKernel, ModifyKernel
+from tidegate.kernels.rows import Kernel
+from tidegate.kernels.rowwise import OneRowKernel
+from tidegate.kernels.standing import can_begin
+from tidegate.kernels.streams import ChangesKernel
 from tidegate.kernels.sync import SyncEventsKernel, SyncTicksKernel
+from tidegate.optimizer.cost import Costs
 from tidegate.optimizer.lifting import Lifted
 from tidegate.optimizer.views import Views
+from tidegate.physical.estimates import Expectations
 from tidegate.physical.flow import Bound
 from tidegate.physical.identity import Identity, plan_identity
 from tidegate.physical.joining import Company, shares
@@ -46,15 +54,17 @@ def joined(
     width: int,
     views: Views | None = None,
     alike: Lifted | None = None,
+    expected: Expectations | None = None,
 ) -> tuple[Answer, KnownQuery]:
     """How a query is answered that joins others after an epoch, and what the graph is to remember of it."""
     begin = Birth(before.epoch)
     found: list[tuple[Answer, KnownQuery]] = []
     runs = root if alike is None else alike.general
-    for way in answers(company, name, runs, functions, begin, views or Views()):
+    costs = expected or Expectations(Costs({}))
+    for way in answers(company, name, runs, functions, begin, views or Views(), costs):
         answer = replace(way, as_one=alike)
         mine = answer.physical
-        birth = _birth(mine, begin)
+        birth = birth_of(mine, begin)
         since, complete = beginning(answer.runs, mine, birth, before, others, width)
         reads = tuple(plan_identity(v) for v in answer.views)
         which = "" if alike is None else mark(alike)
@@ -73,18 +83,27 @@ def apart(
     begins = Birth(before.epoch, whole=True)
     answer = by_itself(Company(together), name, root, functions, begins)
     mine = answer.physical
-    return answer, KnownQuery(_birth(mine, begins), MIN, mine.answers[name], uuid.uuid4().hex)
+    return answer, KnownQuery(birth_of(mine, begins), MIN, mine.answers[name], uuid.uuid4().hex)
 
 
-def _birth(mine: Plan, begins: Birth) -> Birth:
+def birth_of(mine: Plan, begins: Birth) -> Birth:
+    """When the inputs began that a plan has for itself."""
     own = (i.birth for i in mine.inputs.values() if i.birth.epoch == begins.epoch)
     return next(own, begins)
 
 
 def beginning(
-    root: Node, mine: Plan, birth: Birth, before: Manifest, others: Others, width: int
+    root: Node,
+    mine: Plan,
+    birth: Birth,
+    before: Manifest,
+    others: Others,
+    width: int,
+    beside: Plan | None = None,
 ) -> tuple[int, int | None]:
     """The first instant of a new query's answer, and that from which nothing is missing (None: not known).
+
+    `beside` a plan that runs and means the same: nothing is missing that is not missing there, either.
 
     It begins with what the operators that it shares show, so only they say what is missing in that. Of a stream that it reads by itself, rows at
     or before the newest one that the graph has seen may be missing; windows must fill, and a relation (KEY, VALID) never does.
@@ -98,8 +117,12 @@ def beginning(
     since = max([before.upto, *(add(t // width * width, width) for t in newest if t != MIN)])
     if since == MIN:
         return MIN, MIN
-    whole = [_complete(id_, others) for id_ in _shared(mine, others)]
-    whole.append(None if _remembers(mine, birth, others) else _filled(root, own, since))
+    known_there = {*beside.inputs, *beside.operators} if beside is not None else set()
+    whole = [since if id_ in known_there else _complete(id_, others) for id_ in _shared(mine, others)]
+    filled = _filled(root, own, since)
+    if filled is None and (back := _looks_back(mine, others)) is not None:
+        filled = add(since, back)
+    whole.append(None if _remembers(mine, birth, others) else filled)
     found = [t for t in whole if t is not None]
     if len(found) < len(whole):
         return since, None
@@ -233,6 +256,34 @@ def _sees_back(node: Node) -> int | None:
         return 0
     mine, below = properties(node).bounded, properties(node.input).bounded
     return None if mine is None or below is None else mine - below
+
+
+def _looks_back(mine: Plan, others: Others) -> int | None:
+    """How many ticks before an instant the operators look at that begin; None: there is no bound that is known of each of them."""
+    running = {id_ for plan, _ in others for id_ in (*plan.inputs, *plan.operators)}
+
+    @cache
+    def far(id_: Identity) -> int | None:
+        if id_ in running:
+            return 0
+        if (entry := mine.inputs.get(id_)) is not None:
+            return far(entry.origin.operator) if isinstance(entry.origin, OperatorRows) else 0
+        operator = mine.operators[id_]
+        below, step = [far(i) for i in operator.inputs], _ticks_back(operator.kernel)
+        known = [b for b in below if b is not None]
+        return None if step is None or len(known) < len(below) else max(known, default=0) + step
+
+    (answer,) = mine.answers.values()
+    return far(answer)
+
+
+def _ticks_back(kernel: Kernel) -> int | None:
+    """How many ticks before an instant a kernel looks at, of its inputs; None: there is no bound, or none that follows from its size alone."""
+    if isinstance(kernel, TimeWindowKernel):
+        return None if kernel.size is None else (kernel.size + kernel.slide) * kernel.width
+    if isinstance(kernel, ChangesKernel):
+        return 1
+    return 0 if can_begin(kernel) or isinstance(kernel, ExpireKernel | SplitKernel | OneRowKernel) else None
 
 
 def _streams(node: Node) -> set[str]:

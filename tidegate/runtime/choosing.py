@@ -1,7 +1,7 @@
-"""Which plan a live query runs: the cheapest that is known when it begins, and that one for as long as it lives.
+"""Which plan a live query runs: the cheapest that is known when it begins, and that one until another takes over (`runtime.migration`).
 
-State is found by what operators compute, so a query that goes on after a restart must be planned as it was, whatever statistics say then. The manifest keeps the
-plan as data where it is another than the rules alone give; `KnownQuery.meaning` says of which query it is the plan.
+State is found by what operators compute, so a query that goes on after a restart must be planned as it was, whatever statistics and rules say then. The manifest keeps the
+plan as data; `KnownQuery.meaning` says of which query it is the plan. Where rules or texts have changed since, it is the plan as long as it is known to mean the same.
 """
 
 from __future__ import annotations
@@ -13,24 +13,39 @@ from typing import Any
 from tidegate.algebra.operators import Node, Project
 from tidegate.algebra.writing import from_plain
 from tidegate.optimizer.cost import Costs
-from tidegate.optimizer.search import has_choice, search
+from tidegate.optimizer.hot_keys import can_be_spread, spread_hot_keys
+from tidegate.optimizer.search import Whole, has_choice, search
 from tidegate.physical.identity import plan_identity
+from tidegate.runtime.equivalence import equivalent
 from tidegate.runtime.jobs import source_names
 from tidegate.runtime.ledger import KnownQuery
 from tidegate.scalars.expressions import ref
 
 
-def chosen(plan: Node, known: KnownQuery | None, kept: Mapping[str, Any], costs: Callable[[], Costs]) -> Node:
-    """The plan that a query runs: the one that it began with, or if it begins, the cheapest; without statistics of all sources, as it is."""
+def chosen(
+    plan: Node,
+    known: KnownQuery | None,
+    kept: Mapping[str, Any],
+    costs: Callable[[], Costs],
+    whole: Callable[[Costs], Whole],
+) -> Node:
+    """The plan that a query runs: the one that it began with, or if it begins, the cheapest; without statistics of all sources, as it is.
+
+    The cheapest is the one that adds least to what runs (`whole`).
+    """
     if known is not None:
-        same = known.plan in kept and known.meaning == plan_identity(plan)
-        return _named(from_plain(kept[known.plan]), plan) if same else plan
-    if not has_choice(plan):
+        if known.plan not in kept:
+            return plan
+        began: Node = from_plain(kept[known.plan])
+        same = known.meaning == plan_identity(plan) or equivalent(began, plan)
+        return _named(began, plan) if same else plan
+    if not has_choice(plan) and not can_be_spread(plan):
         return plan
     given = costs()
     if not source_names({"": plan}) <= given.statistics.keys():
         return plan
-    return search(plan, given).plan
+    best = search(plan, given, whole=whole(given)).plan if has_choice(plan) else plan
+    return spread_hot_keys(best, given)
 
 
 def _named(plan: Node, like: Node) -> Node:
@@ -40,8 +55,8 @@ def _named(plan: Node, like: Node) -> Node:
     return Project(plan, tuple(ref(i) for i in range(len(like.schema))), like.schema)
 
 
-def remembered(known: KnownQuery, asked: Node, plan: Node) -> KnownQuery:
-    """What the graph is to remember of a query that runs another plan than the rules alone give."""
-    if plan == asked:
+def remembered(known: KnownQuery, asked: Node, plan: Node, meaning: str = "") -> KnownQuery:
+    """What the graph is to remember of a query: the plan that it runs, unless that runs for others that are alike, too."""
+    if known.as_one:
         return known
-    return replace(known, meaning=plan_identity(asked), plan=plan_identity(plan))
+    return replace(known, meaning=meaning or plan_identity(asked), plan=plan_identity(plan))

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from tidegate.algebra.operators import Node
 from tidegate.algebra.properties import has_timestamps, properties
+from tidegate.algebra.quality import Settings
 from tidegate.connectors.sinks import Sink
 from tidegate.errors import Diagnostic, internal
 from tidegate.language.catalog import StreamDefinition
@@ -27,7 +28,6 @@ from tidegate.runtime.graph import LiveGraph
 from tidegate.runtime.jobs import Progress, physical, planned, source_names
 from tidegate.runtime.ledger import Ledger
 from tidegate.runtime.live import LiveRun
-from tidegate.runtime.metrics import NAME
 from tidegate.runtime.places import Epochs
 from tidegate.runtime.previews import Heads
 from tidegate.runtime.queries import Joining
@@ -80,14 +80,18 @@ class Engine:
         progress: Progress | None = None,
         boundaries: Sequence[int] | None = None,
         partitions: int | None = None,
+        settings: Settings | None = None,
     ) -> Result:
         """The answer to a query over recorded sources, complete.
 
         `definitions` are the streams and tables that the plan scans, by the name in the scan; `functions` the user's functions by
         name; `data` the rows of `memory` sources by the name of the stream. `boundaries` (ticks) cut the run into epochs; the
-        answer does not depend on them, nor on the number of partitions.
+        answer does not depend on them, nor on the number of partitions. `settings` are in force for windows with quality ranges; of
+        all else, the best quality.
         """
-        answers = self.run_all({name: plan}, definitions, functions, data, progress, boundaries, partitions)
+        answers = self.run_all(
+            {name: plan}, definitions, functions, data, progress, boundaries, partitions, settings=settings
+        )
         return answers[name]
 
     def run_all(
@@ -100,6 +104,7 @@ class Engine:
         boundaries: Sequence[int] | None = None,
         partitions: int | None = None,
         heads: Heads | None = None,
+        settings: Settings | None = None,
     ) -> dict[str, Result]:
         """The answers to several queries at once: sources are read once, equal sub-plans are computed once. With `heads`, of those rows only."""
         plans = {n: self.prepared(p, functions or {}) for n, p in plans.items()}
@@ -111,11 +116,12 @@ class Engine:
         asked = partitions or self.partitions
         metrics = RunMetrics(graph, width(used))
         plain = self.small_here and asked is None and boundaries is None and heads is None
-        if not (plain and run_small(ledger, graph, used, data or {}, metrics)):
-            recording = Recording(self.spark, graph, used, data or {}, asked, heads, metrics=metrics)
+        if not (plain and run_small(ledger, graph, used, data or {}, metrics, settings)):
+            recording = Recording(
+                self.spark, graph, used, data or {}, asked, heads, metrics=metrics, settings=settings or {}
+            )
             recording.run(ledger, boundaries, progress)
-        if NAME not in used:
-            self.measured = metrics.epochs
+        self._note(metrics, used)
         return {
             name: Result(
                 lambda: self.spark,
@@ -129,6 +135,7 @@ class Engine:
                 width=width(used),
                 instants=properties(root).chronon,
                 measured=lambda: metrics.epochs,
+                settings=lambda: settings or {},
             )
             for name, root in plans.items()
         }
@@ -146,8 +153,18 @@ class Engine:
         plan = self.prepared(plan, functions or {})
         graph = physical(planned({name: plan}, functions or {}), functions or {})
         used = _used({name: plan}, definitions)
-        recording = Recording(self.spark, graph, used, data or {}, self.partitions, keep_answers=False)
-        return recording.run(Ledger(self._place(name)), None, progress)
+        metrics = RunMetrics(graph, width(used))
+        recording = Recording(
+            self.spark, graph, used, data or {}, self.partitions, keep_answers=False, metrics=metrics
+        )
+        rows = recording.run(Ledger(self._place(name)), None, progress)
+        self._note(metrics, used)
+        return rows
+
+    def _note(self, metrics: RunMetrics, used: Mapping[str, StreamDefinition]) -> None:
+        """Keep what a run has measured, unless it only asked how things are."""
+        if not any(definition.is_system for definition in used.values()):
+            self.measured = metrics.epochs
 
     def _place(self, label: str) -> Storage:
         """Where a run over recorded sources keeps its files."""

@@ -24,6 +24,8 @@ class EpochPace:
     ended: float
     rows: int
     streams: Mapping[str, int] = field(default_factory=dict)
+    ticks: int = 0
+    """Of application time, that passed; 0 also where nobody knows when it began or it has ended."""
 
     @classmethod
     def of(
@@ -31,11 +33,15 @@ class EpochPace:
         begun: float,
         ended: float,
         rows: int,
-        before: Mapping[str, SourceProgress],
-        after: Mapping[str, SourceProgress],
+        before: Manifest,
+        sources: Mapping[str, SourceProgress],
+        upto: int,
     ) -> EpochPace:
-        none = SourceProgress()
-        return cls(begun, ended, rows, {n: s.rows - before.get(n, none).rows for n, s in after.items()})
+        """An epoch that followed `before` and brought sources and time so far."""
+        known, none = before.sources, SourceProgress()
+        streams = {n: s.rows - known.get(n, none).rows for n, s in sources.items()}
+        ticks = 0 if before.upto == MIN or upto == MAX else upto - before.upto
+        return cls(begun, ended, rows, streams, ticks)
 
     @property
     def seconds(self) -> float:
@@ -113,7 +119,11 @@ class Figures:
                 for n, s in manifest.sources.items()
             },
             "queries": {
-                name: {"since": self._known(query.since), **self._points(name)}
+                name: {
+                    "since": self._known(query.since),
+                    "replaced": [self._known(t.until) for t in query.known.before],
+                    **self._points(name),
+                }
                 for name, query in self.queries.items()
             },
             "catching_up": self.catching_up,

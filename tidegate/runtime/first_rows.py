@@ -21,7 +21,7 @@ Past = Callable[[str], DataFrame | None]
 
 def catching_up(queries: Iterable[Query], before: Manifest) -> set[Birth]:
     """The births of inputs that get, in their first epoch, what came before."""
-    return {q.known.birth for q in queries if q.history and q.name not in before.queries}
+    return {q.known.birth for q in queries if q.history and not q.has_run(before)}
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class FirstRows:
     past: Past
 
     def of(self, job: Job, queries: Iterable[Query], before: Manifest) -> list[DataFrame]:
-        fresh = [q for q in queries if q.name not in before.queries]
+        fresh = [q for q in queries if not q.has_run(before)]
         if not fresh:
             return []
         births = {q.known.birth for q in fresh}

@@ -28,13 +28,13 @@ from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.exchange.messages import Message, Refused, WaveReport
 from tidegate.language.catalog import StreamDefinition
 from tidegate.physical.joining import beginners
-from tidegate.physical.plan import Plan, disputed, united
-from tidegate.physical.printing import describe
+from tidegate.physical.plan import disputed, united
 from tidegate.physical.spark_columns import outsource
 from tidegate.runtime.alike import selection
 from tidegate.runtime.answering import Answer, begun, goes_on, written
 from tidegate.runtime.batches import Batch, combine
 from tidegate.runtime.beginnings import apart, complete_line, not_kept, not_read, shared_with
+from tidegate.runtime.changing import Changing
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.choosing import chosen, remembered
 from tidegate.runtime.deliveries import Deliveries
@@ -44,12 +44,16 @@ from tidegate.runtime.gathering import Gathering
 from tidegate.runtime.inboxes import Taken
 from tidegate.runtime.jobs import Job, Physical, physical, source_names
 from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest, SourceProgress, after
+from tidegate.runtime.live_statistics import running_costs
 from tidegate.runtime.merging import FILES, merged
+from tidegate.runtime.migration import left_running, parts_of
 from tidegate.runtime.neighbours import Moment, Neighbours
 from tidegate.runtime.places import Epochs, Place, Places
 from tidegate.runtime.promises import Promises
-from tidegate.runtime.queries import Joining, Query, brought
+from tidegate.runtime.quality import in_force, still_needed
+from tidegate.runtime.queries import Joining, Query, brought, stream_named, unclaimed
 from tidegate.runtime.refusals import stop_at_refused
+from tidegate.runtime.reoptimizing import Reoptimizer
 from tidegate.runtime.repartition import repartition
 from tidegate.runtime.results import Result
 from tidegate.runtime.source_statistics import live_costs
@@ -75,7 +79,7 @@ class _Done:
     """When it took its rows (microseconds)."""
 
 
-class LiveGraph:
+class LiveGraph(Changing):
     """Queries over live sources, on one storage. All methods may be called from any thread."""
 
     def __init__(
@@ -126,6 +130,7 @@ class LiveGraph:
         self._pace = Pace(self.storage.uri.rsplit("/", 1)[-1])
         self.promises = Promises(clock)
         self.epochs = Places(epochs)
+        self.reoptimizer = Reoptimizer()
         self._publish()
 
     # The directory.
@@ -162,16 +167,11 @@ class LiveGraph:
                 joining, self._queries.values(), self.definitions, self.functions
             )
             for source in sorted(source_names({name: plan})):
-                if source not in definitions:
-                    raise Diagnostic(
-                        "UNKNOWN_STREAM",
-                        f"there is no stream '{source}'",
-                        help=did_you_mean(source, list(definitions), "streams"),
-                    )
+                stream_named(definitions, source)
             asked = outsource(plan, functions, ask_spark(lambda: self.spark))
             latest = self.ledger.latest
             given = partial(live_costs, asked, definitions, joining.data, latest.sources)
-            plan = chosen(asked, latest.queries.get(name), latest.views, given)
+            plan = chosen(asked, latest.queries.get(name), latest.views, given, partial(self._neighbours.adding, functions, self._moment()))  # fmt: skip
             answer, known, history = self._answered(name, plan, definitions, functions, joining.history)
             known = remembered(known, asked, plan)
             mine = answer.physical
@@ -183,10 +183,12 @@ class LiveGraph:
                 )
             for sink in sinks:
                 refuse_taken(sink, known.owner)
+            joining.admit(mine, given)
             if joining.functions:
                 physical(mine, joining.functions)  # refuses functions that cannot be sent to workers
+            leaving = left_running(name, known, functions, latest.views, latest.upto)
             query = Query(
-                name, plan, mine, known, tuple(sinks), joining.key, history, answer.views, answer.as_one, answer.runs
+                name, plan, mine, known, tuple(sinks), joining.key, history, answer.views, answer.as_one, answer.runs, leaving
             )  # fmt: skip
             self.definitions, self.functions = definitions, functions
             self._register(query, joining)
@@ -222,6 +224,7 @@ class LiveGraph:
         self.tables |= {n: r for n, r in joining.data.items() if n in known and known[n].table}
         self._ended.pop(query.known.owner, None)
         self._queries = {**self._queries, query.name: query}
+        self._folded.pop(query.known.owner, None)  # A change that no epoch has seen is forgotten.
         self._released -= {query.name}
         self._neighbours.add(query)
         for other in self._neighbours.folded(query, self._queries, self.functions, self._moment()):
@@ -231,7 +234,10 @@ class LiveGraph:
         self._publish()
 
     def _moment(self) -> Moment:
-        return Moment(self.ledger.latest, self._settled, lambda id_: bool(self.ledger.parts(id_)), self.width)
+        costs = partial(running_costs, self.figures, self.definitions)
+        return Moment(
+            self.ledger.latest, self._settled, lambda i: bool(self.ledger.parts(i)), self.width, costs
+        )
 
     def _check_past(self, plan: Node, definitions: Mapping[str, StreamDefinition]) -> None:
         """Refuse history that cannot be read again."""
@@ -248,15 +254,6 @@ class LiveGraph:
             lines += shared_with(answer.physical, {q.name: q.physical for q in self._queries.values()})
             return [*lines, complete_line(known, moments, self.width)]
 
-    def _settled(self) -> list[Query]:
-        """The queries of the last epoch, those among them that have left since included: their operators' states are there."""
-        known = self.ledger.latest.queries
-        return [*self._left, *(q for q in self._queries.values() if known.get(q.name) == q.known)]
-
-    def _running(self) -> Plan:
-        """What they compute, with the columns that they bring."""
-        return united((q.physical for q in self._settled()), self.ledger.latest.columns)
-
     def drop(self, name: str) -> None:
         """End a query after the current epoch, also one that was not added again; its results stay readable."""
         with self.lock:
@@ -271,7 +268,7 @@ class LiveGraph:
             if name in self._queries:
                 query = self._queries[name]
                 self._ended[query.known.owner] = self.ledger.latest.upto
-                if query.known == self.ledger.latest.queries.get(name):
+                if query.has_run(self.ledger.latest):
                     self._left = [*self._left, query]
                 self._queries = {n: q for n, q in self._queries.items() if n != name}
                 self._neighbours.remove(query, self._queries.values())
@@ -297,14 +294,8 @@ class LiveGraph:
             return sorted(set(self.ledger.latest.queries) - set(self._queries) - self._released)
 
     def unclaimed(self) -> Diagnostic | None:
-        """Why no epoch can begin: without a query it would pass by rows that the query needs, and its state be worth nothing."""
-        if not (names := self.missing()):
-            return None
-        return Diagnostic(
-            "UNCLAIMED_STATE",
-            f"the state holds what was not started again: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}",
-            help=f"start it as before, or end it by DROP QUERY {names[0]}, or choose another state directory",
-        )
+        """Why no epoch can begin, if none can."""
+        return unclaimed(names) if (names := self.missing()) else None
 
     def result(self, name: str) -> Result:
         """The answer of a query as far as it is final."""
@@ -319,15 +310,16 @@ class LiveGraph:
             query.name,
             query.schema,
             self.time_type(query.plan),
-            lambda: self.ledger.parts(query.known.answer),
+            lambda: parts_of(self.now(query).known, self.ledger.parts),
             lambda: self._counted(query),
-            query.since,
+            query.known.nothing_missing,
             query.key,
             horizon=lambda: self.ledger.horizon,
             width=self.width,
-            instants=query.instants,
+            instants=query.instants and all(t.same for t in query.known.before),
             selection=None if query.as_one is None else selection(query.as_one),
             measured=lambda: self.figures.metrics,
+            settings=lambda: in_force(self.ledger.settings),
         )
 
     def now(self, query: Query) -> Query:
@@ -353,9 +345,6 @@ class LiveGraph:
         definitions = self.definitions
         return sorted(n for n in self._neighbours.together.sources if not definitions[n].table)
 
-    def describe(self) -> str:
-        return describe(self._ready().plan, self.functions)
-
     def query(self, name: str) -> Query:
         """The query of a name that runs."""
         if name not in self._queries:
@@ -368,7 +357,7 @@ class LiveGraph:
 
     def _ready(self) -> Physical:
         if self._physical is None:
-            plans = [q.physical for q in self._queries.values()]
+            plans = [q.whole for q in self._queries.values()]
             self._physical = physical(united(plans, self.ledger.latest.columns), self.functions)
         return self._physical
 
@@ -424,9 +413,10 @@ class LiveGraph:
                 raise self.storage.damaged("manifests", f"ends before batch {batch_id - 1}, which counted")
             if before.finished:
                 raise Diagnostic("FINISHED", "the run is finished: its last epoch reached the end of time")
-            if (unclaimed := self.unclaimed()) is not None:
-                raise unclaimed
+            if (problem := self.unclaimed()) is not None:
+                raise problem
             started = self._clock()
+            self._release()
             repartition(self.spark, self._ready(), self.ledger, self.partitions, self._queries)
             before = self.ledger.latest
             done = self._run(before, batch, upto, taken)
@@ -443,7 +433,7 @@ class LiveGraph:
                 sources=done.sources,
                 horizon=self._horizon(before.horizon, upto),
                 layout=self._ready().layout,
-                columns=disputed((q.physical for q in self._queries.values()), self._ready().plan),
+                columns=disputed((q.whole for q in self._queries.values()), self._ready().plan),
                 logs={} if self._renews(before) else before.logs,
                 checkpoint=known or before.checkpoint,
                 taken=before.taken if taken is None else {n: t.names for n, t in taken.items()},
@@ -457,11 +447,12 @@ class LiveGraph:
                 self.committed.notify_all()
             self.deliver()
             self._tidy()
+            self.reconsider()
             return manifest
 
     def _note(self, before: Manifest, done: _Done, started: float, now: float) -> None:
         """What an epoch that counted took and did, for figures and for the choice of where the next one runs."""
-        pace = EpochPace.of(started, now, done.rows, before.sources, done.sources)
+        pace = EpochPace.of(started, now, done.rows, before, done.sources, done.upto)
         self._pace.passed(pace, (before.epoch + 1, done.upto, self.width), self._ready(), done.messages)
         synchronized = {q.name: q.plan for q in self._queries.values() if q.synchronized}
         self._pace.pass_points(synchronized, self._instant(before.upto), self._instant(done.upto))
@@ -474,7 +465,7 @@ class LiveGraph:
         """Whether an epoch without rows would change nothing."""
         with self.lock:
             before, streams = self.ledger.latest, {n: self.definitions[n] for n in self.streams()}
-            if self._aside or before.queries != {q.name: q.known for q in self._queries.values()}:
+            if self._aside or self.changes:
                 return False
             sources = self.promises.progress(streams, before.sources, {}, self.wall())
             return self.promises.watermark(streams, sources, self.width) <= before.upto
@@ -490,13 +481,14 @@ class LiveGraph:
         if self.retention is not None and self.ledger.latest.horizon != MIN:
             horizon = self.ledger.latest.horizon
             self.ledger.forget_before(horizon)
+            self.ledger.settings = still_needed(self.ledger.settings, self._plans, self._instant(horizon))
         self.ledger.tidy(lambda epoch, files: merged(self.storage, epoch, files, horizon, self.files_limit))
 
     def _run(
         self, before: Manifest, batch: Batch | None, upto: int | None, taken: Mapping[str, Taken] | None
     ) -> _Done:
         """The epoch up to `upto`, or (None) to what the sources promise with its rows."""
-        graph = self._ready()
+        graph, past = self._ready(), catching_up(self._queries.values(), before)
         job = Job(
             self.spark,
             graph,
@@ -507,10 +499,11 @@ class LiveGraph:
             before.logs,
             renew=self._renews(before),
             beginning=self._beginning(before),
+            settings=in_force(self.ledger.settings, MIN if past else self._instant(before.upto)),
         )
         streams = {n: self.definitions[n] for n in self.streams()}
         # What has come in days is not gathered in this process.
-        places = Places("spark") if catching_up(self._queries.values(), before) else self.epochs
+        places = Places("spark") if past else self.epochs
         now = self.wall()
         gathering = Gathering(job, streams, places, now)
         first = FirstRows(self.spark, self.definitions, self.tables, self.past).of(
@@ -534,7 +527,9 @@ class LiveGraph:
 
     def _beginning(self, before: Manifest) -> Beginning:
         """What begins with this epoch beside what runs, and so has to be told what that shows."""
-        if before.queries.keys() == self._queries.keys():
+        if before.queries.keys() == self._queries.keys() and all(
+            q.has_run(before) for q in self._queries.values()
+        ):
             return Beginning()
         running, together = self._running(), self._ready().plan
         answers = set(together.answers.values()) - set(running.answers.values())
@@ -551,13 +546,7 @@ class LiveGraph:
         return any(ready.places.get(id_) != wave or id_ in begin for id_, wave in self._places.items())
 
     def _given(self, name: str) -> StreamDefinition:
-        if name not in self.definitions:
-            raise Diagnostic(
-                "UNKNOWN_STREAM",
-                f"there is no stream '{name}'",
-                help=did_you_mean(name, list(self.definitions), "streams"),
-            )
-        definition = self.definitions[name]
+        definition = stream_named(self.definitions, name)
         handed = replace(definition.source, function="memory")
         return replace(definition, source=handed, entered=self.wall())
 
@@ -574,14 +563,8 @@ class LiveGraph:
     def _publish(self) -> None:
         pace = self._pace
         self.figures = Figures(
-            self.ledger.latest,
-            tuple(pace.epochs[-20:]),
-            self._queries,
-            pace.activities,
-            pace.metrics,
-            dict(pace.points),
-            self.width,
-        )
+            self.ledger.latest, tuple(pace.epochs[-20:]), self._queries, pace.activities, pace.metrics, dict(pace.points), self.width
+        )  # fmt: skip
         """What was true after the last epoch; a value that is replaced, never changed."""
 
     def status(self) -> dict[str, Any]:

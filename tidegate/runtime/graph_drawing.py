@@ -49,7 +49,7 @@ class RunningGraph:
 
 def running_graph(kind: str, figures: Figures) -> RunningGraph:
     """What the queries of a graph compute, with what was known after the last epoch."""
-    plans = {name: query.physical for name, query in figures.queries.items()}
+    plans = {name: query.whole for name, query in figures.queries.items()}
     plan = united(plans.values())
     users: dict[str, list[str]] = {}
     for name, mine in plans.items():

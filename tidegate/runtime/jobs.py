@@ -24,6 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from tidegate.algebra.failures import WORKER_DIED
 from tidegate.algebra.operators import Node, Scan
+from tidegate.algebra.quality import Settings
 from tidegate.connectors.files import local_path
 from tidegate.errors import Diagnostic
 from tidegate.exchange.lanes import (
@@ -42,7 +43,7 @@ from tidegate.kernels.modify import ModifyKernel
 from tidegate.kernels.rows import Frame
 from tidegate.physical.identity import identity_of
 from tidegate.physical.joining import Company, plan_joining
-from tidegate.physical.plan import Birth, Plan, SourceRows, expiring, united, users
+from tidegate.physical.plan import Birth, Plan, SourceRows, only_expire, united, users
 from tidegate.physical.printing import captions, numbered
 from tidegate.runtime.faults import reach
 from tidegate.runtime.plain_tasks import context_of, run_tasks
@@ -91,9 +92,9 @@ class Physical:
         return {id_: (number, *captions(self.plan, id_, numbers)) for id_, number in numbers.items()}
 
     @cached_property
-    def expiring(self) -> frozenset[str]:
+    def only_expire(self) -> frozenset[str]:
         """The inputs and operators that take rows back only because something has left a window."""
-        return expiring(self.plan)
+        return only_expire(self.plan)
 
     @cached_property
     def users(self) -> dict[str, list[str]]:
@@ -172,6 +173,7 @@ class Job:
     renew: bool = False
     beginning: Beginning = field(default_factory=Beginning)
     keep_answers: bool = True
+    settings: Settings = field(default_factory=dict)
 
     def enter(self, frame: DataFrame, feeds: Sequence[Feed], late: int | None = None) -> DataFrame:
         return enter(frame, feeds, self.physical.boundaries[0], self.partitions, late, self.number)
@@ -313,6 +315,7 @@ class Job:
             self.renew,
             self.beginning,
             self.keep_answers,
+            self.settings,
         )
 
     def _files(self) -> Storage | None:

@@ -26,6 +26,7 @@ from tidegate.physical.plan import Birth
 from tidegate.runtime.checkpoint import Checkpoint
 from tidegate.runtime.faults import reach
 from tidegate.runtime.holding import Hold
+from tidegate.runtime.quality import Change, Record, Records, recorded
 from tidegate.storage import BLOCKS, Storage, seal_of
 from tidegate.time import MAX, MIN
 from tidegate.worker.result_files import QUARANTINE, Section, is_refused, read_directory
@@ -45,6 +46,8 @@ class ResultPart:
     file: str
     section: Section | None
     counts: RowCounts
+    within: tuple[int, int] = (MIN, MAX)
+    """The instants for which its rows count."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,37 @@ class KnownQuery:
     """If it runs another plan than the rules alone give: what they give, as an identity."""
     plan: str = ""
     """That plan: see `Manifest.views`."""
+    before: tuple[Turn, ...] = ()
+    """The plans that have answered it before this one, in their order: see `runtime.migration`."""
+
+    @property
+    def first(self) -> int:
+        """The first instant of the answer, whoever gave it."""
+        return self.before[0].plan.since if self.before else self.since
+
+    @property
+    def nothing_missing(self) -> int | None:
+        """The instant from which nothing is missing in the answer, as far as it was given by plans of this meaning; None: not known."""
+        complete = self.complete
+        for turn in reversed(self.before):
+            if not turn.same:
+                return None if complete is None else max(turn.until, complete)
+            earlier = turn.plan.complete
+            if earlier is not None and earlier <= turn.until:
+                complete = earlier
+            elif complete is not None:
+                complete = max(turn.until, complete)
+        return complete
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A plan that has answered a query up to an instant."""
+
+    plan: KnownQuery
+    until: int
+    same: bool = True
+    """Whether it means what the next one means."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +144,8 @@ class Manifest:
     """The files of inboxes that the epoch has read, by stream: see `runtime.inboxes`."""
     taken_at: tuple[int, int] = (MIN, 0)
     """How far time had passed when it took them, and what the clock said (microseconds)."""
+    settings: tuple[Change, ...] = ()
+    """What was chosen anew, to hold for rows that have not come yet: see `runtime.quality`."""
 
     @property
     def finished(self) -> bool:
@@ -130,6 +166,8 @@ class Index:
     horizon: int = MIN
     """Answers before this instant are not kept."""
     results: tuple[ResultFile, ...] = ()
+    settings: tuple[Record, ...] = ()
+    """What was chosen in these epochs."""
 
 
 Merge = Callable[[int, Sequence[ResultFile]], list[ResultFile]]
@@ -152,6 +190,8 @@ class Ledger:
         self.horizon = self.index.horizon
         """Answers before this instant are not kept."""
         self._results += self.index.results
+        self.settings: Records = {r.knob.name: r for r in self.index.settings}
+        """What is in force since when, of all that was ever chosen."""
         for manifest in _read_manifests(storage, self.index):
             self._record(manifest)
         self.horizon = max(self.horizon, self.latest.horizon)
@@ -243,7 +283,14 @@ class Ledger:
         reach("before index")
         passed = [e for e, (low, high) in self._since.items() if low != high]
         marked = max([self.index.marked, *passed])
-        self.index = Index(self.latest.epoch, self.latest.upto, marked, self.horizon, tuple(after))
+        self.index = Index(
+            self.latest.epoch,
+            self.latest.upto,
+            marked,
+            self.horizon,
+            tuple(after),
+            tuple(self.settings.values()),
+        )
         self.storage.sync(f.file for f in after if f not in before)
         self.storage.publish(INDEX, _encode(self.index))
         reach("after index")
@@ -284,6 +331,7 @@ class Ledger:
             self.latest = manifest
         if fresh:
             self._results += manifest.results
+            self.settings = recorded(self.settings, manifest.settings)
 
     def _check_files(self) -> None:
         """All that is named is there, as long as it was. Retention deletes files that manifests still name."""
@@ -324,6 +372,7 @@ def after(before: Manifest, messages: Iterable[Message], **changes: Any) -> Mani
     """The manifest of the next epoch: what the tasks reported, on top of the one before."""
     logs = dict(changes.pop("logs", before.logs))
     results: list[ResultFile] = []
+    settings: tuple[Change, ...] = changes.pop("settings", ())
     sources = dict(changes.pop("sources", before.sources))
     for message in messages:
         if isinstance(message, WaveReport):
@@ -342,7 +391,13 @@ def after(before: Manifest, messages: Iterable[Message], **changes: Any) -> Mani
                 sources[name] = replace(known, refused=total)
             results += message.files
     return replace(
-        before, epoch=before.epoch + 1, logs=logs, results=tuple(results), sources=sources, **changes
+        before,
+        epoch=before.epoch + 1,
+        logs=logs,
+        results=tuple(results),
+        sources=sources,
+        settings=settings,
+        **changes,
     )
 
 

@@ -30,6 +30,7 @@ from tidegate.runtime.graph import LiveGraph
 from tidegate.runtime.inboxes import Inbox
 from tidegate.runtime.jobs import BrokenFileError, source_names
 from tidegate.runtime.ledger import SourceProgress
+from tidegate.runtime.managing import Manager
 from tidegate.runtime.notes import EVERY, Note, write_note
 from tidegate.runtime.polling import Polled
 from tidegate.runtime.queries import Joining, Query
@@ -54,6 +55,8 @@ class LiveRun:
         """Seconds from one epoch to the next."""
         self.structured = False
         """Whether Spark feeds the graph, though inboxes would do."""
+        self.manager: Manager | None = None
+        """Keeps the graph within budgets, after each epoch."""
         self._spark = live_session(graph.spark)
         self._drive: Drive | None = None
         self._reading: tuple[str, ...] = ()
@@ -194,14 +197,7 @@ class LiveRun:
         """
         joining = joining or Joining()
         with self._life:
-            read = source_names({name: plan}) - set(self.graph.streams())
-            fresh = [d for n, d in joining.definitions.items() if n in read and not d.table]
-            rows = {
-                d.name: self._encoded(d, joining.data[d.name]) for d in fresh if self._is_new(d, joining.data)
-            }
-            for definition in fresh:
-                if definition.source.function != "memory":
-                    self._try(definition)
+            rows = self._first_rows(name, plan, joining)
             known = name in self.graph.ledger.latest.queries
             query = self.graph.add(name, plan, sinks, joining)
             runs = self._drive is not None
@@ -214,6 +210,28 @@ class LiveRun:
                 if runs and self._drive is None:
                     self.start()
                 raise
+            return query
+
+    def _first_rows(self, name: str, plan: Node, joining: Joining) -> dict[str, bytes]:
+        """The first rows of streams that are not read yet; sources that cannot be read are refused."""
+        read = source_names({name: plan}) - set(self.graph.streams())
+        fresh = [d for n, d in joining.definitions.items() if n in read and not d.table]
+        rows = {
+            d.name: self._encoded(d, joining.data[d.name]) for d in fresh if self._is_new(d, joining.data)
+        }
+        for definition in fresh:
+            if definition.source.function != "memory":
+                self._try(definition)
+        return rows
+
+    def change(self, name: str, plan: Node, same: bool, joining: Joining) -> Query | None:
+        """Let another plan answer a query between two epochs: see `LiveGraph.change`."""
+        with self._life:
+            rows = self._first_rows(name, plan, joining)
+            query = self.graph.change(name, plan, same, joining)
+            for stream, encoded in rows.items():
+                self._publish(stream, encoded)
+            self._join()
             return query
 
     def _try(self, definition: StreamDefinition) -> None:
@@ -260,6 +278,7 @@ class LiveRun:
             "catching_up": dict.fromkeys(found["catching_up"], part),
             "files": {name: gate.status() for name, gate in self._gates.items()},
             "running": self.is_active,
+            "resources": None if self.manager is None else self.manager.status(),
             "waiting_for": self.graph.missing() if self._waiting is not None else [],
             "failure": None if (failure := self.trouble) is None else masked(str(failure)),
         }
@@ -341,6 +360,8 @@ class LiveRun:
             self.failure = foreign(problem)
             self._note("failed")
             raise self.failure from problem
+        if self.manager is not None:
+            self.manager.look()
         if time.monotonic() - self._noted >= EVERY:
             self._note("running")
 

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-from sqlglot import exp
-
-from tidegate.algebra.operators import Node, Scan
-from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition, ViewDefinition
 from tidegate.runtime.activities import Activity, MeasuredEpoch
 from tidegate.runtime.figures import Figures
-from tidegate.spark.values import arrow_type
 from tidegate.time import MAX, MIN
 from tidegate.types import BIGINT, DOUBLE, STRING, Field
 
@@ -43,31 +37,12 @@ COLUMNS = (
     Field("cpu_seconds", DOUBLE, nullable=False),
 )
 
-DEFINITION = StreamDefinition(NAME, COLUMNS, SourceCall("memory", (NAME,)), table=True, unnamed=True)
-
 NAMED = 4
 """So many queries are named at an operator; of more, how many they are."""
 
 
-def reads_metrics(plan: Node) -> bool:
-    return any(isinstance(node, Scan) and node.name == NAME for node in plan.walk())
-
-
-def mentions_metrics(statement: exp.Expression, catalog: Catalog) -> bool:
-    """Whether a statement reads this table, or views of it."""
-    for table in statement.find_all(exp.Table):
-        if f"{table.db}.{table.name}".lower() == NAME:
-            return True
-        view = catalog.find(table.name)
-        if isinstance(view, ViewDefinition) and view.query is not statement:
-            if mentions_metrics(view.query, catalog.without(view.name)):
-                return True
-    return False
-
-
-def metrics_table(epochs: Sequence[MeasuredEpoch], query: str | None = None) -> pa.Table:
+def lines(epochs: Sequence[MeasuredEpoch], query: str | None = None) -> Iterator[tuple[Any, ...]]:
     """The lines of some epochs: of all that ran, or of what works for one query."""
-    lines: list[tuple[Any, ...]] = []
     for epoch in epochs:
         upto = None if epoch.upto in (MIN, MAX) else epoch.upto // epoch.width
         for id_, (number, title, details) in epoch.physical.captions.items():
@@ -75,12 +50,9 @@ def metrics_table(epochs: Sequence[MeasuredEpoch], query: str | None = None) -> 
             if query is None or query in names:
                 words = (named(names), number, id_[:8], title, details)
                 figures = _figures(
-                    epoch.by_id.get(id_, Activity()), epoch.width, id_ in epoch.physical.expiring
+                    epoch.by_id.get(id_, Activity()), epoch.width, id_ in epoch.physical.only_expire
                 )
-                lines.append((epoch.graph, epoch.number, upto, *words, *figures))
-    schema = pa.schema([pa.field(f.name, arrow_type(f.type)) for f in COLUMNS])
-    columns = zip(*lines, strict=True) if lines else [()] * len(COLUMNS)
-    return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+                yield (epoch.graph, epoch.number, upto, *words, *figures)
 
 
 def named(queries: Sequence[str]) -> str:
@@ -127,7 +99,7 @@ def operators_of(figures: Figures, query: str | None = None) -> list[dict[str, A
         names = physical.users.get(id_, [])
         if query is None or query in names:
             done = known.get(id_, Activity())
-            figures_ = _figures(done, latest.width, id_ in physical.expiring)
+            figures_ = _figures(done, latest.width, id_ in physical.only_expire)
             measured = dict(zip([f.name for f in COLUMNS[8:]], figures_, strict=True))
             found.append(
                 {

@@ -8,14 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate.algebra.operators import Node
+from tidegate.optimizer.cost import Cost, Costs
+from tidegate.optimizer.search import Whole
 from tidegate.optimizer.views import Views
+from tidegate.physical.estimates import Expectations
 from tidegate.physical.identity import Identity
-from tidegate.physical.joining import Company
-from tidegate.physical.plan import Plan, united
+from tidegate.physical.joining import Company, plan_joining
+from tidegate.physical.plan import Birth, Plan, united
 from tidegate.runtime.alike import Alike, mark
 from tidegate.runtime.answering import Answer, told
 from tidegate.runtime.beginnings import Others, joined
 from tidegate.runtime.ledger import KnownQuery, Manifest
+from tidegate.runtime.migration import Takeover, taken_over
 from tidegate.runtime.queries import Query
 
 
@@ -29,6 +33,8 @@ class Moment:
     kept: Callable[[Identity], bool]
     """Whether there are answers of an operator."""
     width: int
+    costs: Callable[[], Costs]
+    """What estimates of what runs rest on."""
 
 
 class Neighbours:
@@ -38,17 +44,17 @@ class Neighbours:
         self.together = Plan()
         self._views = Views()
         self._alike = Alike()
-        self._met: tuple[Manifest, Plan, Others] | None = None
+        self._met: tuple[Manifest, Plan, Others, Expectations] | None = None
 
     def add(self, query: Query) -> None:
-        self.together = united([self.together, query.physical])
+        self.together = united([self.together, query.whole])
         self._views.add(query.name, query.runs)
         self._alike.add(query)
 
     def remove(self, query: Query, rest: Iterable[Query]) -> None:
         self._views.remove(query.name, query.runs)
         if not self._alike.remove(query):
-            self.together = united(q.physical for q in rest)
+            self.together = united(q.whole for q in rest)
 
     def change(self) -> None:
         """Others have run, or have been found again, than was known."""
@@ -65,9 +71,41 @@ class Neighbours:
             as_one, which = (None, "") if same.as_one is None else (alike, mark(alike))
             known = replace(same.known, owner=uuid.uuid4().hex, as_one=which)
             return Answer(same.runs, mine, same.views, as_one=as_one), known
-        running, others = self._who(moment)
+        running, others, expected = self._who(moment)
         company = Company(self.together, running, moment.kept)
-        return joined(name, plan, functions, moment.before, company, others, moment.width, self._views, alike)
+        return joined(
+            name, plan, functions, moment.before, company, others, moment.width, self._views, alike, expected
+        )
+
+    def adding(self, functions: Mapping[str, Any], moment: Moment, costs: Costs) -> Whole:
+        """What a plan is expected to add to what runs."""
+        running, _, _ = self._who(moment)
+        company, expected = Company(self.together, running, moment.kept), Expectations(costs)
+
+        def added(plan: Node) -> Cost:
+            physical = plan_joining(company, "", plan, functions, Birth(moment.before.epoch))
+            return expected.added(physical, (company.together, company.running))
+
+        return added
+
+    def taken_over(
+        self, query: Query, plan: Node, functions: Mapping[str, Any], moment: Moment
+    ) -> Takeover | None:
+        """How a plan takes over from that of a query that has run, if it can."""
+        running, others, _ = self._who(moment)
+        company = Company(self.together, running, moment.kept)
+        old = query.runs, query.physical, query.known
+        return taken_over(query.name, plan, functions, moment.before, company, others, moment.width, old)
+
+    def succeeding(self, name: str, plan: Node, functions: Mapping[str, Any], moment: Moment) -> Takeover:
+        """How a plan of another meaning follows one that has run: as a query that joins, from when on it is complete."""
+        running, others, expected = self._who(moment)
+        company = Company(self.together, running, moment.kept)
+        answer, known = joined(
+            name, plan, functions, moment.before, company, others, moment.width, self._views, None, expected
+        )
+        begins = known.since if known.complete is None else known.complete
+        return answer, known, max(begins, moment.before.upto)
 
     def folded(
         self, query: Query, others: Mapping[str, Query], functions: Mapping[str, Any], moment: Moment
@@ -93,12 +131,13 @@ class Neighbours:
         """For EXPLAIN: who answers, or why nobody does."""
         return told(answer, plan, self._views)
 
-    def _who(self, moment: Moment) -> tuple[Plan, Others]:
-        """What ran in the last epoch, and for whom: the same for all that join after it."""
+    def _who(self, moment: Moment) -> tuple[Plan, Others, Expectations]:
+        """What ran in the last epoch, for whom, and what it is expected to cost: the same for all that join after it."""
         if self._met is None or self._met[0] is not moment.before:
             settled = moment.settled()
-            running = united((q.physical for q in settled), moment.before.columns)
+            running = united((q.whole for q in settled), moment.before.columns)
             # Of those that have one answer, one stands for all.
-            answers = {q.known.answer: (q.physical, q.known) for q in reversed(settled)}
-            self._met = moment.before, running, list(answers.values())
+            boxes = [box for q in settled for box in q.boxes]
+            answers = {q.known.answer: (q.physical, q.known) for q in reversed(boxes)}
+            self._met = moment.before, running, list(answers.values()), Expectations(moment.costs())
         return self._met[1:]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,12 +12,13 @@ from tidegate.algebra.modify import Sync
 from tidegate.algebra.operators import Node
 from tidegate.algebra.properties import properties
 from tidegate.connectors.sinks import Sink
-from tidegate.errors import Diagnostic
+from tidegate.errors import Diagnostic, did_you_mean
 from tidegate.language.catalog import StreamDefinition
+from tidegate.optimizer.cost import Costs
 from tidegate.optimizer.lifting import Lifted
-from tidegate.physical.plan import Plan
+from tidegate.physical.plan import Plan, united
 from tidegate.runtime.jobs import source_names
-from tidegate.runtime.ledger import KnownQuery
+from tidegate.runtime.ledger import KnownQuery, Manifest
 from tidegate.scalars.functions import code_identity
 from tidegate.types import Schema
 
@@ -41,6 +42,8 @@ class Query:
     """What runs for it and for all that are alike."""
     computed: Node | None = None
     """The plan that is computed for it; None: its own."""
+    leaving: tuple[Query, ...] = ()
+    """The query as it was planned before: they go on to answer it up to an instant (`runtime.migration`)."""
 
     @property
     def runs(self) -> Node:
@@ -50,11 +53,29 @@ class Query:
     @property
     def kept_plans(self) -> tuple[Node, ...]:
         """The plans that a restart must know to plan the same."""
-        return (*self.views, self.plan) if self.known.plan else self.views
+        own = (*self.views, self.plan) if self.known.plan else self.views
+        return (*own, *(plan for box in self.leaving for plan in box.kept_plans))
+
+    @cached_property
+    def whole(self) -> Plan:
+        """What is computed for it, by the plans that leave included."""
+        if not self.leaving:
+            return self.physical
+        return united([*(box.physical for box in self.leaving), self.physical])
+
+    @property
+    def boxes(self) -> tuple[Query, ...]:
+        """The query by each of the plans that run for it."""
+        return (self, *self.leaving)
 
     @property
     def since(self) -> int:
-        return self.known.since
+        return self.known.first
+
+    def has_run(self, before: Manifest) -> bool:
+        """Whether the graph has gone on with this plan."""
+        known = before.queries.get(self.name)
+        return known is not None and (known.owner, known.answer) == (self.known.owner, self.known.answer)
 
     @property
     def schema(self) -> Schema:
@@ -62,8 +83,8 @@ class Query:
 
     @cached_property
     def sources(self) -> frozenset[str]:
-        """The streams and tables that it reads."""
-        return frozenset(source_names({self.name: self.plan}))
+        """The streams and tables that it reads, for plans that leave included."""
+        return frozenset(n for box in self.boxes for n in source_names({box.name: box.plan}))
 
     @cached_property
     def synchronized(self) -> bool:
@@ -86,6 +107,28 @@ class Joining:
     """See `Query`."""
     history: bool = False
     """Whether what came before is to be read again."""
+    admit: Callable[[Plan, Callable[[], Costs]], None] = lambda plan, costs: None
+    """Refuses what there is no room for, by what its sources are found to be."""
+
+
+def stream_named(definitions: Mapping[str, StreamDefinition], name: str) -> StreamDefinition:
+    """The stream or table of a name, if a graph knows it."""
+    if name not in definitions:
+        raise Diagnostic(
+            "UNKNOWN_STREAM",
+            f"there is no stream '{name}'",
+            help=did_you_mean(name, list(definitions), "streams"),
+        )
+    return definitions[name]
+
+
+def unclaimed(names: Sequence[str]) -> Diagnostic:
+    """Why no epoch can begin: without a query it would pass by rows that the query needs, and its state be worth nothing."""
+    return Diagnostic(
+        "UNCLAIMED_STATE",
+        f"the state holds what was not started again: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}",
+        help=f"start it as before, or end it by DROP QUERY {names[0]}, or choose another state directory",
+    )
 
 
 def brought(
@@ -104,7 +147,7 @@ def brought(
                 help="stop them first, or give the new stream a name of its own",
             )
     running = queries if joining.functions else ()
-    called = {n for q in running for n, _ in user_calls(q.plan, joining.functions)}
+    called = {n for q in running for box in q.boxes for n, _ in user_calls(box.plan, joining.functions)}
     for name in sorted(called & set(functions)):
         if code_identity(functions[name]) != code_identity(joining.functions[name]):
             raise Diagnostic(

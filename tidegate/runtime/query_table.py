@@ -31,6 +31,8 @@ class QueryLine:
     """The first instant of its answer; MIN: it has no first one."""
     complete: int | None
     """The instant from which nothing is missing; MIN: from the beginning, None: not known."""
+    altered: int | None = None
+    """The instant from which its newest text answers; None: it was never altered."""
     rate: float | None = None
     """Rows per second that its streams brought in the last epochs."""
     delay: float | None = None
@@ -50,13 +52,11 @@ NAMED = 20
 def running_lines(figures: Figures, state: State, moments: bool) -> list[QueryLine]:
     """The queries of a graph."""
     done, rates = figures.activities.by_id, figures.rates
-    partners = shared_by({name: q.physical for name, q in figures.queries.items()})
+    partners = shared_by({name: q.whole for name, q in figures.queries.items()})
     nothing, found = Activity(), []
     for name, query in figures.queries.items():
         kept = [
-            done.get(id_, nothing)
-            for part in (query.physical.inputs, query.physical.operators)
-            for id_ in part
+            done.get(id_, nothing) for part in (query.whole.inputs, query.whole.operators) for id_ in part
         ]
         known = bool(figures.activities.orders)
         found.append(
@@ -80,11 +80,14 @@ def stopped_lines(known: Mapping[str, KnownQuery], moments: bool, width: int) ->
     return [QueryLine(n, "stopped", moments, *instants(k, width)) for n, k in sorted(known.items())]
 
 
-def instants(known: KnownQuery, width: int) -> tuple[int, int | None]:
-    """Since when a query's answer holds, and from when on it is complete: rounded up to whole instants."""
-    since, complete = (t if t in (None, MIN) else -(-t // width) for t in (known.since, known.complete))
+def instants(known: KnownQuery, width: int) -> tuple[int, int | None, int | None]:
+    """Since when a query's answer holds, from when on it is complete, and when it was altered: rounded up to whole instants."""
+    altered = max((t.until for t in known.before if not t.same), default=None)
+    since, complete, changed = (
+        t if t in (None, MIN) else -(-t // width) for t in (known.first, known.nothing_missing, altered)
+    )
     assert since is not None
-    return since, complete
+    return since, complete, changed
 
 
 def shared_by(plans: Mapping[str, Plan]) -> dict[str, tuple[str, ...]]:
@@ -127,6 +130,7 @@ def table_of(lines: Sequence[QueryLine]) -> pa.Table:
         "since": _times([(x.since, x.moments) for x in lines], kinds),
         "complete": pa.array(words, pa.string()),
         "complete_from": _times([(x.complete, x.moments) for x in lines], kinds),
+        "altered": _times([(x.altered, x.moments) for x in lines], kinds),
         "rate": pa.array([x.rate for x in lines], pa.float64()),
         "delay": pa.array([x.delay for x in lines], pa.float64()),
         "state_rows": pa.array([x.rows for x in lines], pa.int64()),

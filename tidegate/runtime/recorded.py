@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
+from tidegate.algebra.quality import Settings
 from tidegate.connectors.sources import RawStream, check_recorded, read_recorded, size_in_bytes
 from tidegate.exchange.messages import Message, Quarantined, WaveReport
 from tidegate.language.catalog import StreamDefinition
@@ -47,6 +48,8 @@ class Recording:
     keep_answers: bool = True
     metrics: RunMetrics | None = None
     """Is told what was measured."""
+    settings: Settings = field(default_factory=dict)
+    """What is in force of what the runtime may choose; of all else, the best."""
 
     def run(self, ledger: Ledger, boundaries: Sequence[int] | None, progress: Progress | None) -> int:
         """Play all rows through the epochs that end at the boundaries (the last one is the end of time); how many rows of answers
@@ -109,6 +112,7 @@ class Recording:
             before.logs,
             hold=False,
             keep_answers=self.keep_answers,
+            settings=self.settings,
         )
         frames = []
         first = before.epoch == 0

@@ -15,17 +15,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
+from tidegate.algebra.quality import Settings
 from tidegate.errors import Diagnostic
 from tidegate.exchange.messages import RowCounts
 from tidegate.kernels.rows import Frame, equijoin, to_arrow
+from tidegate.runtime import metrics
 from tidegate.runtime.activities import MeasuredEpoch
 from tidegate.runtime.alike import Selection
 from tidegate.runtime.ledger import Manifest, ResultPart
-from tidegate.runtime.metrics import metrics_table
 from tidegate.runtime.notebook import html_of
 from tidegate.runtime.quarantines import refused_rows
 from tidegate.runtime.tables import Readable
-from tidegate.spark.values import arrow_type, ddl, quote
+from tidegate.spark.values import arrow_type, ddl, quote, table_of
 from tidegate.storage import Storage
 from tidegate.time import MAX, MIN, shown, ticks_of, widened
 from tidegate.types import BIGINT, TIMESTAMP, Field, Schema, Type
@@ -46,7 +47,8 @@ class Result(Readable):
     time_type: Type | None
     parts: Callable[[], Sequence[ResultPart]]
     manifest: Callable[[], Manifest]
-    since: int = MIN
+    complete: int | None = MIN
+    """The instant from which nothing is missing; None: not known."""
     key: tuple[int, ...] | None = None
     """Columns that tell rows apart, for a STREAMED answer: a row that takes the place of another is an update."""
     keep: object = field(default=None, repr=False, compare=False)
@@ -61,6 +63,8 @@ class Result(Readable):
     """The rows are some of another answer's."""
     measured: Callable[[], Sequence[MeasuredEpoch]] = tuple
     """What was measured in the last epochs."""
+    settings: Callable[[], Settings] = dict
+    """What was in force when, of what the runtime may choose."""
 
     @property
     def spark(self) -> SparkSession:
@@ -105,7 +109,9 @@ class Result(Readable):
 
         Example: `r.metrics().select("title", "rows_in", "rows_out", "cpu_seconds").show()`
         """
-        return self.spark.createDataFrame(metrics_table(self.measured(), self.name))
+        return self.spark.createDataFrame(
+            table_of(metrics.COLUMNS, metrics.lines(self.measured(), self.name))
+        )
 
     def signed(self) -> DataFrame:
         """The rows as they were computed: `c0`, …, `ts`, `te`, `n`."""
@@ -286,11 +292,25 @@ class Result(Readable):
 
     def _read(self, parts: Sequence[ResultPart]) -> DataFrame:
         if self.selection is None:
-            return self._stored(parts, self.schema)
+            return self._within(parts)
         rows = self._stored(parts, self.selection.schema)
         for condition in self.selection.conditions:
             rows = rows.filter(condition)
         return rows.select(*self._columns(), "ts", "te", "n")
+
+    def _within(self, parts: Sequence[ResultPart]) -> DataFrame:
+        """The rows, each as far as it counts: plans that have answered one after the other have turns."""
+        turns = dict.fromkeys(p.within for p in parts)
+        if all(turn == (MIN, MAX) for turn in turns):
+            return self._stored(parts, self.schema)
+        found: DataFrame | None = None
+        for low, high in turns:
+            rows = self._stored([p for p in parts if p.within == (low, high)], self.schema)
+            ends = [f"greatest(ts, {_tick(low)}) AS ts", f"least(te, {_tick(high)}) AS te"]
+            rows = rows.selectExpr(*self._columns(), *ends, "n").filter("ts < te")
+            found = rows if found is None else found.unionAll(rows)
+        assert found is not None
+        return found
 
     def _stored(self, parts: Sequence[ResultPart], schema_: Schema) -> DataFrame:
         stored = [f"c{i} {_stored(f.type)}" for i, f in enumerate(schema_) if f.type.name != "VOID"]
@@ -343,8 +363,12 @@ class Result(Readable):
 
 
 def _is_instant(column: str) -> str:
+    return f"{column} NOT IN ({_tick(MIN)}, {_tick(MAX)})"
+
+
+def _tick(tick: int) -> str:
     # Spark reads MIN itself as the negation of a number that is too large.
-    return f"{column} NOT IN ({MIN + 1}L - 1L, {MAX}L)"
+    return f"({MIN + 1}L - 1L)" if tick == MIN else f"{tick}L"
 
 
 def _changes_within(counts: RowCounts, low: int, high: int) -> bool:

@@ -76,7 +76,16 @@ def _rows(result: Result, parts: Sequence[ResultPart]) -> pl.DataFrame | None:
             frames.append(read_section(result.storage, part.file, s.offset, s.length, s.checksum))
     if not frames:
         return pl.DataFrame(schema={**{n: dtype(t) for n, t in zip(names, types, strict=False)}, **_INSTANTS})
-    return pl.concat([f.select(names) for f in frames])
+    return pl.concat([_clipped(f.select(names), p) for f, p in zip(frames, parts, strict=True)])
+
+
+def _clipped(rows: pl.DataFrame, part: ResultPart) -> pl.DataFrame:
+    """Rows as far as they count."""
+    low, high = part.within
+    if part.within == (MIN, MAX):
+        return rows
+    ends = pl.col("ts").clip(lower_bound=low), pl.col("te").clip(upper_bound=high)
+    return rows.with_columns(*ends).filter(pl.col("ts") < pl.col("te"))
 
 
 _INSTANTS = {"ts": pl.Int64, "te": pl.Int64, "n": pl.Int64}

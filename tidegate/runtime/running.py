@@ -7,91 +7,58 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from tidegate.algebra import operators as op
+from tidegate.algebra.adjusting import knobs_of
 from tidegate.algebra.failures import located
-from tidegate.connectors.protocol import OwnedSink
-from tidegate.connectors.sinks import Sink
 from tidegate.errors import Diagnostic, did_you_mean, foreign
-from tidegate.language.catalog import StreamDefinition
+from tidegate.runtime import quality
 from tidegate.runtime.activities import MeasuredEpoch
 from tidegate.runtime.advice import warn
+from tidegate.runtime.asking import Asked, Asking, check_pace, refuse_shared
+from tidegate.runtime.decisions import read_log
 from tidegate.runtime.engine import Engine
+from tidegate.runtime.equivalence import equivalent
 from tidegate.runtime.graph_drawing import drawn, running_graph
 from tidegate.runtime.jobs import Progress
 from tidegate.runtime.ledger import end_query, latest_manifest
 from tidegate.runtime.live import LiveRun
+from tidegate.runtime.managing import OVER_BUDGET, Resources
 from tidegate.runtime.metrics import operators_of
+from tidegate.runtime.migration import not_begun, refuse_others
 from tidegate.runtime.notebook import LiveTable, show_once
 from tidegate.runtime.notes import Note
-from tidegate.runtime.places import Epochs
 from tidegate.runtime.prometheus import Reading, exposition
 from tidegate.runtime.queries import Joining, Query
 from tidegate.runtime.query_table import QueryLine, running_lines, stopped_lines, table_of
 from tidegate.runtime.refusals import check_used
 from tidegate.runtime.results import Result
 from tidegate.runtime.subscriptions import Subscription
-from tidegate.runtime.summary import IN_BATCHES, INTEGERS, TIMESTAMPS, describe_state
+from tidegate.runtime.summary import IN_BATCHES, TIMESTAMPS, describe_state
 from tidegate.runtime.tables import Readable
+from tidegate.runtime.waiting import WaitingQuery, WaitingRoom
+from tidegate.spark.values import table_of as arrow_table
 from tidegate.storage import Storage
-from tidegate.time import BATCHES, MIN, period, ticks_of
-from tidegate.types import BIGINT, TIMESTAMP, Type
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A query that is to run, and what it is to run with; `epoch` and `retention` are None where nobody said them."""
-
-    name: str
-    text: str
-    written: op.Node
-    """The plan as it was written, whose expressions know their places in the text."""
-    plan: op.Node
-    domain: Type | None
-    batches: bool
-    definitions: Mapping[str, StreamDefinition]
-    functions: Mapping[str, Any]
-    data: Mapping[str, Any]
-    key: tuple[int, ...] | None = None
-    sinks: tuple[Sink, ...] = ()
-    epoch: float | None = None
-    retention: int | None = None
-    epochs: Epochs | None = None
-    history: bool = False
-    """Whether what came before is to be read again."""
-
-    @property
-    def kind(self) -> str:
-        """The graph that the query belongs to."""
-        kind = INTEGERS if self.domain == BIGINT else TIMESTAMPS
-        return kind + IN_BATCHES if self.batches else kind
-
-    @property
-    def kept(self) -> int | None:
-        """How long answers are to be kept, in the graph's ticks."""
-        return self.retention * BATCHES if self.batches and self.retention is not None else self.retention
-
-    def lasting(self, ticks: int) -> str:
-        """So many of the graph's ticks, as people say them."""
-        timestamps = self.domain == TIMESTAMP
-        return period(ticks // BATCHES if self.batches else ticks, timestamps).lower() + " ticks" * (
-            not timestamps
-        )
+from tidegate.time import BATCHES, MIN, ticks_of
 
 
 class Running:
     """The graphs of a session and the queries in them."""
 
-    def __init__(self, engine: Callable[[], Engine], partitions: int | None) -> None:
+    def __init__(
+        self, engine: Callable[[], Engine], partitions: int | None, resources: Resources | None = None
+    ) -> None:
         self._engine, self._partitions = engine, partitions
+        self.resources, self.waiting = resources or Resources(), WaitingRoom()
         # Replaced, never changed: whoever reads them needs no lock.
         self._runs: Mapping[str, LiveRun] = {}
         self._asked: Mapping[str, Asked] = {}
@@ -129,6 +96,7 @@ class Running:
             # A graph that runs has none of them, and would have to be waited for.
             missing = run.graph.missing() if run.condition == "waiting" else ()
             found += stopped_lines({n: manifest.queries[n] for n in missing}, moments, run.graph.width)
+        found += [QueryLine(n, "waiting", moments=True, since=MIN, complete=None) for n in self.waiting.names]
         storage = self._engine().storage
         for kind in sorted(set(storage.names("graphs")) - set(self._runs)):
             if (latest := latest_manifest(storage.below(f"graphs/{kind}"))) is not None:
@@ -137,8 +105,19 @@ class Running:
         return found
 
     def measured(self) -> list[MeasuredEpoch]:
-        """What was measured in the last epochs of the graphs that run."""
-        return [epoch for run in self._runs.values() for epoch in run.graph.figures.metrics]
+        """What was measured in the last epochs of the graphs that run, and of the last recorded run."""
+        live = [epoch for run in self._runs.values() for epoch in run.graph.figures.metrics]
+        return [*live, *self._engine().measured]
+
+    def settings(self) -> Iterator[tuple[Any, ...]]:
+        """What was in force when in the graphs that run: see `runtime.quality`."""
+        return (line for run in self._runs.values() for line in settings_of(run))
+
+    def decisions(self) -> Iterator[tuple[Any, ...]]:
+        """What was decided about the graphs that the state holds, whether or not they run: see `runtime.decisions`."""
+        storage = self._engine().storage
+        for kind in storage.names("graphs"):
+            yield from (line.row for line in read_log(storage.below(f"graphs/{kind}")))
 
     def prometheus(self) -> str:
         """The figures of the graphs that run, in Prometheus' text format."""
@@ -160,9 +139,9 @@ class Running:
         run = self._runs[asked.kind]
         return LiveQuery(run, run.graph.query(asked.name), self)
 
-    def named(self, name: str) -> LiveQuery:
-        """The running query of a name; that there is none is told with what there is."""
-        if (found := self.find(name)) is not None:
+    def named(self, name: str) -> LiveQuery | WaitingQuery:
+        """The query of a name that runs or waits for room; that there is none is told with what there is."""
+        if (found := self.find(name) or self.waiting.find(name)) is not None:
             return found
         help = did_you_mean(name, self.names, "queries")
         raise Diagnostic("UNKNOWN_QUERY", f"there is no running query '{name}'", help=help)
@@ -176,16 +155,29 @@ class Running:
                 return query
         return None
 
-    def start(self, asked: Asked, begin: bool) -> LiveQuery:
-        """Add a query to the graph of its kind of time, or begin one. What is refused leaves nothing behind."""
+    def start(self, asked: Asked, begin: bool) -> LiveQuery | WaitingQuery:
+        """Add a query to the graph of its kind of time, or begin one. What is refused leaves nothing behind; what there is no room for may wait."""
+        try:
+            return self._start(asked, begin)
+        except Diagnostic as problem:
+            if problem.condition != OVER_BUDGET or self.resources.admission == "refuse":
+                raise
+            return self.waiting.add(asked.name, lambda: self._let_in(asked, begin), problem)
+
+    def _let_in(self, asked: Asked, begin: bool) -> LiveQuery:
+        found = self._start(asked, begin)
+        self.resources.let_in(asked.name, found.run.graph)
+        return found
+
+    def _start(self, asked: Asked, begin: bool) -> LiveQuery:
         with self._lock:
-            if asked.name.lower() in self._asked:
+            if asked.name.lower() in {*self._asked, *self.waiting.names}:
                 raise Diagnostic(
                     "NAME_EXISTS",
                     f"a query '{asked.name}' is running already",
                     help=f"STOP {asked.name} first, or choose another name",
                 )
-            _refuse_shared(asked, self._asked.values())
+            refuse_shared(asked, self._asked.values())
             known = self._runs.get(asked.kind)
             run = known or self._engine().start(
                 {},
@@ -197,9 +189,14 @@ class Running:
                 begin=False,
                 epochs=asked.epochs or "auto",
             )
+            run.manager = run.manager or self.resources.manage(run.graph)
+            run.graph.reoptimize = lambda: self.resources.reoptimize
             try:
-                _check_pace(run, asked)
-                joining = Joining(asked.definitions, asked.functions, asked.data, asked.key, asked.history)
+                check_pace(run, asked)
+                admit = partial(self.resources.admit, asked.name, run.graph)
+                joining = Joining(
+                    asked.definitions, asked.functions, asked.data, asked.key, asked.history, admit
+                )
                 query = run.add(asked.name, asked.plan, asked.sinks, joining)
                 warn(query.physical, asked.text)
                 if known is None:
@@ -213,11 +210,29 @@ class Running:
             except BaseException:
                 if known is None:
                     run.stop(settled=False)
+                    self.resources.release(run.graph)
                 raise
             self._runs = {**self._runs, asked.kind: run}
             self._asked = {**self._asked, asked.name.lower(): asked}
             self._ended -= {asked.name.lower()}
             return LiveQuery(run, query, self)
+
+    def alter(self, name: str, query: Asking) -> LiveQuery:
+        """Let a running query be answered by another text: one that means the same takes over without a gap, another one succeeds it at an instant."""
+        with self._lock:
+            live, asked = self.named(name), query.asked(name)
+            if isinstance(live, WaitingQuery):
+                raise not_begun(name)
+            before = self._asked[name.lower()]
+            refuse_others(asked.name, before.written.schema, asked.written.schema, before.kind == asked.kind)
+            joining = Joining(asked.definitions, asked.functions, asked.data, asked.key)
+            running = live.run.graph.query(live.name)
+            same = before.plan == asked.plan or equivalent(running.plan, asked.plan)
+            if running.plan != asked.plan:
+                live.run.change(live.name, asked.plan, same, joining)
+            kept = replace(asked, name=live.name, sinks=before.sinks)
+            self._asked = {**self._asked, name.lower(): kept}
+            return LiveQuery(live.run, live.run.graph.query(live.name), self)
 
     def shared_by(self, kind: str, plan: op.Node, functions: Mapping[str, Any]) -> list[str]:
         """What a query would read of those that run, if it were started now; nothing if there are none."""
@@ -260,6 +275,7 @@ class Running:
             self._asked = {n: a for n, a in self._asked.items() if n != name.lower()}
             if not any(self._runs[a.kind] is run for a in self._asked.values()):
                 self._runs = {kind: r for kind, r in self._runs.items() if r is not run}
+                self.resources.release(run.graph)
 
     def drop(self, name: str, state: str | None, if_exists: bool = False) -> None:
         """End a query that runs, or one that the state still holds."""
@@ -269,7 +285,7 @@ class Running:
             waiting = [
                 (r, q) for r in self._runs.values() for q in r.graph.missing() if q.lower() == name.lower()
             ]
-            if (live := self.find(name)) is not None:
+            if (live := self.find(name) or self.waiting.find(name)) is not None:
                 live.stop()
             elif waiting:
                 waiting[0][0].drop(waiting[0][1])
@@ -286,10 +302,12 @@ class Running:
             self._ended |= {name.lower()}
 
     def close(self) -> None:
+        self.waiting.close()
         with self._lock:
             for run in self._runs.values():
                 run.stop()
                 run.report()
+                self.resources.release(run.graph)
             self._runs, self._asked = {}, {}
 
     def failure(self, run: LiveRun, diagnostic: Diagnostic | None = None) -> Diagnostic | None:
@@ -301,9 +319,15 @@ class Running:
         if diagnostic is None:
             return None
         asked = [a for a in self._asked.values() if self._runs[a.kind] is run]
-        plans = {q.name: q.physical for q in run.graph.queries()}
+        plans = {q.name: q.whole for q in run.graph.queries()}
         owners = [a for a in asked if a.name in plans and diagnostic.operator in plans[a.name].operators]
         return located(diagnostic, [(a.written, a.text, a.functions) for a in owners[:1] or asked])
+
+
+def settings_of(run: LiveRun) -> Iterator[tuple[Any, ...]]:
+    """The lines of `tidegate.settings` about a graph that runs."""
+    name = run.graph.storage.uri.rsplit("/", 1)[-1]
+    return quality.lines(name, run.graph.ledger.settings, {q.name: q.plan for q in run.graph.queries()})
 
 
 def reading_of(run: LiveRun) -> Reading:
@@ -312,41 +336,6 @@ def reading_of(run: LiveRun) -> Reading:
     note = Note.of(figures, run.condition, None, ())
     name = run.graph.storage.uri.rsplit("/", 1)[-1]
     return Reading(name, figures.manifest, note, run.is_active, figures.width)
-
-
-def _refuse_shared(asked: Asked, others: Iterable[Asked]) -> None:
-    """Two queries cannot write to one place: each would take the other's epochs for its own."""
-    taken = {s.place: a.name for a in others for s in a.sinks if isinstance(s, OwnedSink)}
-    for sink in asked.sinks:
-        if sink.place in taken:
-            raise Diagnostic(
-                "SINK_TAKEN",
-                f"{sink.place} belongs to the query '{taken[sink.place]}'",
-                help="write to a place of its own",
-            )
-
-
-def _check_pace(run: LiveRun, asked: Asked) -> None:
-    """A graph has one pace: what a later query asks for must be what it runs with."""
-    if asked.epoch is not None and asked.epoch != run.every:
-        raise Diagnostic(
-            "EPOCH_DIFFERS",
-            f"'{asked.name}' asks for an epoch every {asked.epoch:g} seconds, and its graph runs with one every {run.every:g}",
-            help="queries over the same kind of time share their epochs: leave `epoch` out, or stop the others first",
-        )
-    if asked.epochs is not None and asked.epochs != run.graph.epochs.asked:
-        raise Diagnostic(
-            "EPOCHS_DIFFER",
-            f"'{asked.name}' asks for epochs '{asked.epochs}', and its graph runs with '{run.graph.epochs.asked}'",
-            help="queries over the same kind of time share their epochs: leave `epochs` out, or stop the others first",
-        )
-    if asked.kept is not None and asked.kept != run.graph.retention:
-        kept = "for ever" if run.graph.retention is None else f"for {asked.lasting(run.graph.retention)}"
-        raise Diagnostic(
-            "RETENTION_DIFFERS",
-            f"'{asked.name}' asks for answers to be kept for {asked.lasting(asked.kept)}, and its graph keeps them {kept}",
-            help="queries over the same kind of time share their retention: leave `retention` out, or stop the others first",
-        )
 
 
 @dataclass(frozen=True)
@@ -390,7 +379,7 @@ class LiveQuery(Readable):
         it reads by itself it sees the rows from then on: windows must fill before nothing is missing, and what has no bounded validity
         (ROWS, UNBOUNDED, KEY) never stops to depend on what came before.
         """
-        complete = self.run.graph.now(self.query).known.complete
+        complete = self.run.graph.now(self.query).known.nothing_missing
         return complete if complete in (None, MIN) else -(-complete // self.result.width)
 
     @property
@@ -426,6 +415,29 @@ class LiveQuery(Readable):
         Example: `h.metrics().select("epoch", "title", "rows_in", "rows_out", "state_rows").show()`
         """
         return self.result.metrics()
+
+    def settings(self) -> DataFrame:
+        """What was in force when, of what may be chosen about the windows of this query: see `tidegate.settings`.
+
+        Example: `h.settings().select("setting", "value", "valid_from", "valid_to").show()`
+        """
+        mine = [line for line in settings_of(self.run) if line[1] in knobs_of(self.query.plan)]
+        return self.result.spark.createDataFrame(arrow_table(quality.COLUMNS, mine))
+
+    def adjust(
+        self,
+        range: int | str | None = None,
+        granularity: int | str | None = None,
+        stream: str | None = None,
+        since: int | datetime | str | None = None,
+    ) -> int:
+        """Choose the size of windows, or their granule, inside the ranges of this query; from which instant on it holds. Other queries that
+        have the same range over the stream are adjusted with it.
+
+        Example: `h = tg.query("SELECT room FROM Temp WINDOW(RANGE BETWEEN 2 AND 10)").start("rooms")`, then `h.adjust(range=5)`
+        """
+        values = quality.chosen(self.query.plan, {"RANGE": range, "GRANULARITY": granularity}, stream)
+        return self.run.graph.adjust(values, None if since is None else ticks_of(since))
 
     def at(self, instant: int | datetime | str, batch: int | None = None) -> DataFrame:
         """The answer at an instant, which must be final.
@@ -510,6 +522,14 @@ class LiveQuery(Readable):
             raise self.running.failure(self.run, diagnostic) or diagnostic from problem
         self.run.report()
         check_used(self.run.graph.ledger.latest.sources)
+
+    def alter(self, query: Asking) -> LiveQuery:
+        """Let this query be answered by another text, with the same columns: one that means the same takes over without a gap; another one succeeds it from
+        the instant on at which it is complete, and the history keeps both.
+
+        Example: `h = h.alter(tg.query("SELECT room, degrees FROM Temp WINDOW(RANGE 10)"))`
+        """
+        return self.running.alter(self.name, query)
 
     def stop(self) -> None:
         """Stop this query. The last one of a graph stops it; starting it again on the same state goes on.

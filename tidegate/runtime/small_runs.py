@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from polars.exceptions import PolarsError
 
+from tidegate.algebra.quality import Settings
 from tidegate.connectors.memory import arrow_rows
 from tidegate.connectors.plain_csv import plain_rows
 from tidegate.kernels.machine_code import few_rows
@@ -37,7 +38,7 @@ PAIRS = 4_000_000
 """So many combinations of rows joins may have to look at."""
 
 QUICK = frozenset(
-    "TimeWindow RowWindow Filter Project Columns Union Join Sweep Subtract Aggregate TopK Changes Modify".split()
+    "TimeWindow RangedWindow RowWindow Filter Project Columns Union Join Sweep Subtract Aggregate TopK Changes Modify".split()
 )
 """Kernels that never say much more than they are told, joins apart. Others may split a row into all of its instants."""
 
@@ -48,6 +49,7 @@ def run_small(
     definitions: Mapping[str, StreamDefinition],
     data: Mapping[str, Any],
     metrics: RunMetrics | None = None,
+    settings: Settings | None = None,
 ) -> bool:
     """Run it here, if it can be; whether it was."""
     if ledger.storage.local is None or not physical.runs_anywhere or physical.lanes_from(None):
@@ -66,8 +68,9 @@ def run_small(
 
     def epoch(wave: int) -> Epoch:
         return Epoch(
-            physical.packed, wave, 1, MIN, MAX, ledger.storage, {}, keep_state=False, hold=False, partitions=1
-        )
+            physical.packed, wave, 1, MIN, MAX, ledger.storage, {}, keep_state=False, hold=False, partitions=1,
+            settings=settings or {},
+        )  # fmt: skip
 
     with few_rows(sum(s.rows for s in streams) <= FEW):
         messages = run_waves(physical, 1, epoch, None, read)

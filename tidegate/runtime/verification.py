@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from tidegate.algebra import operators as op
 from tidegate.connectors.sources import read_recorded
+from tidegate.errors import Diagnostic
 from tidegate.kernels.rows import from_arrow, to_arrow, to_rows
 from tidegate.language.catalog import StreamDefinition
 from tidegate.physical.spark_columns import layers
@@ -94,10 +95,17 @@ def verify(
     progress: Progress | None = None,
     here: bool = False,
 ) -> Verification:
-    """Compare a finished answer with the reference at all change points, or at a sample of `instants` many.
+    """Compare an answer, as far as it is final and kept, with the reference at all change points, or at a sample of `instants` many.
 
+    What is missing in an answer that began later than its streams is no difference: it is compared from the instant on at which it is complete.
     With `here`, what is small and needs nothing of Spark's is read in this process.
     """
+    if result.complete is None:
+        raise Diagnostic(
+            "NEVER_COMPLETE",
+            f"'{result.name}' began when its streams were running, and depends on rows of before: what it should be is not known at any instant",
+            help="verify a query that was there from the beginning, or one that was started WITH HISTORY",
+        )
     sources: dict[str, Source] = {}
     for number, (name, definition) in enumerate(definitions.items()):
         rows = rows_here(result.storage, definition, data.get(name), number) if here else None
@@ -107,9 +115,10 @@ def verify(
             if rows is None
             else Arrivals(list(zip(to_rows(rows, schema), rows["ts"].to_list(), strict=True)))
         )
-    reference = Reference(sources, scalars, aggregates, SparkScalars(spark, scalars))
+    reference = Reference(sources, scalars, aggregates, SparkScalars(spark, scalars), result.settings())
     answer = signed_rows(result, plan.schema, here)
     points = {*reference.change_points(plan), *(p for _, ts, te, _ in answer for p in (ts, te) if p != MAX)}
+    points = {p for p in points if max(result.complete, result.horizon()) <= p < result.upto}
     chosen = sorted(points)
     if instants != "all" and len(chosen) > int(instants):
         # the first and last ones always; the rest by a fixed seed, so that a report can be repeated

@@ -7,6 +7,7 @@ from functools import lru_cache
 from sqlglot import exp
 
 from tidegate.errors import Diagnostic
+from tidegate.scalars.expressions import conjoin, conjuncts
 from tidegate.scalars.meaning import compile_resolved
 from tidegate.scalars.registry import Resolved
 from tidegate.scalars.typing import resolve
@@ -41,6 +42,25 @@ def never_fails(expression: exp.Expression, schema: Schema) -> bool:
         return _is_total(resolve(expression, schema, {}))
     except Diagnostic:
         return False
+
+
+def guarded(condition: exp.Expression, schema: Schema) -> exp.Expression:
+    """A condition, of which a part that may fail is asked only where all parts before it are true: the rows of `p(q(S))`, which `q and p` is made of.
+
+    By itself, an AND asks its second part about rows of which the first one is unknown, too.
+
+    >>> from sqlglot import parse_one
+    >>> from tidegate.types import INT, Field
+    >>> schema = (Field("n", INT), Field("m", INT))
+    >>> [guarded(parse_one(c), schema).sql() for c in ("c0 > 3 AND 1 / c1 > 0 AND c1 > 2", "c0 > 3 AND c1 > 2")]
+    ['COALESCE(c0 > 3, FALSE) AND 1 / c1 > 0 AND c1 > 2', 'c0 > 3 AND c1 > 2']
+    """
+    parts = conjuncts(condition)
+    last = max((i for i, p in enumerate(parts) if not never_fails(p, schema)), default=0)
+    if not last:
+        return condition
+    before = [exp.Coalesce(this=p.copy(), expressions=[exp.false()]) for p in parts[:last]]
+    return conjoin([*before, *parts[last:]]) or condition
 
 
 def _is_total(node: Resolved) -> bool:

@@ -71,6 +71,13 @@ def arrow_type(type_: Type) -> pa.DataType:
     return _ARROW[type_]
 
 
+def table_of(columns: Schema, lines: Iterable[tuple[Any, ...]]) -> pa.Table:
+    """Lines of Python values as a table."""
+    schema = pa.schema([pa.field(f.name, arrow_type(f.type)) for f in columns])
+    values = list(zip(*lines, strict=True)) or [()] * len(columns)
+    return pa.table([pa.array(v, f.type) for v, f in zip(values, schema, strict=True)], schema=schema)
+
+
 def ddl(type_: Type) -> str:
     """The type as Spark's DDL spells it.
 

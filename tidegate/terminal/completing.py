@@ -31,7 +31,7 @@ KEYWORDS = tuple(
             *STATEMENTS, *CLAUSES, "ALL", "AND", "ANTI", "ANY", "AS", "AS OF", "ASC", "BATCH", "BETWEEN", "BY", "CASE", "CLOCK", "COMPLETE",
             "CROSS", "DELAY", "DESC", "DISTINCT", "ELSE", "END", "EVERY", "EXISTS", "FILTER", "FOR", "FULL", "GRANULARITY", "GROUP BY",
             "HISTORY", "IF EXISTS", "IN", "INNER", "INSTANTS", "INTO", "IS", "KEY", "LEFT", "LIKE", "NATURAL", "NOT", "NULL", "OFFSET", "ON",
-            "OPERATION", "OR", "OR REPLACE", "ORDER BY", "ORDERED BY", "OUTER", "OVER", "PARTITION BY", "QUALIFY", "QUERY", "RANGE", "RIGHT",
+            "OPERATION", "OR", "OR REPLACE", "ORDER BY", "ORDERED BY", "OUTER", "OVER", "PARTITION BY", "PRIORITY", "QUALIFY", "QUERY", "RANGE", "RIGHT",
             "ROWS", "SEMI", "SESSION", "SLIDE", "SOME", "SOURCE", "STARTING AT", "STEP", "STREAM", "STREAMED", "SYNC BY", "TABLE", "THEN",
             "TICKS", "TO", "UNBOUNDED", "USING", "VALID", "VIEW", "WHEN", "WHILE", "WITH", *(u for u in UNITS if u.endswith("S")),
         }

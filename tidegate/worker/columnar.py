@@ -30,6 +30,7 @@ from tidegate.physical.plan import SourceRows
 from tidegate.scalars.columnar import translate
 from tidegate.scalars.columns import dtype
 from tidegate.scalars.expressions import references
+from tidegate.scalars.total import guarded
 from tidegate.spark.values import arrow_type
 from tidegate.time import MAX, MIN
 from tidegate.types import BIGINT, BOOLEAN, DATE, INT, TIMESTAMP, TIMESTAMP_NTZ, VOID, Field, Schema
@@ -318,7 +319,7 @@ def _prepared(rows: Frame, lane: Lane, schema: Schema, partitions: int) -> tuple
     """Filtered, then mapped, as Spark would."""
     origin = _origin(lane)
     for predicate in origin.predicates:
-        rows = rows.filter(Scalar(predicate, schema, BOOLEAN)(rows))
+        rows = rows.filter(Scalar(guarded(predicate, schema), schema, BOOLEAN)(rows))
     values = [
         Scalar(origin.expressions[c], schema, lane.input.schema[c].type)(rows).alias(f"c{c}")
         for c in lane.columns

@@ -20,6 +20,7 @@ import polars as pl
 import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
 
+from tidegate.algebra.quality import Settings
 from tidegate.errors import Diagnostic
 from tidegate.exchange.lanes import Boundary, Lane
 from tidegate.exchange.messages import (
@@ -123,6 +124,8 @@ class Epoch:
     beginning: Beginning = field(default_factory=Beginning)
     keep_answers: bool = True
     """False where answers are thrown away as soon as they are made."""
+    settings: Settings = field(default_factory=dict)
+    """What is in force of what the runtime may choose."""
 
     def sender(self, partition: int) -> Sender:
         return Sender(partition, self.partitions, self.files)
@@ -336,7 +339,9 @@ def _work(epoch: Epoch, plan: WorkerPlan, partition: int, chunks: dict[str, Fram
         program.standing(states, _wanted(epoch, plan, program), epoch.since) if begins != Beginning() else {}
     )
     meter = Meter(program.ids, epoch.number)
-    after, outputs = program.step_all(states, chunks, epoch.upto, begins.readers, shown, meter)
+    after, outputs = program.step_all(
+        states, chunks, epoch.upto, begins.readers, shown, meter, epoch.settings
+    )
     clock.lap("step")
     kept = _save(epoch, place, partition, log, {**after, WAITING: waiting}) if epoch.keep_state else None
     clock.lap("save")

@@ -134,7 +134,8 @@ def push_filter_below_changes(node: op.Node) -> op.Node | None:
 def push_filter_below_modify(node: op.Node) -> op.Node | None:
     """`σ_p(modify_k(S)) = modify_k(σ_p(S))` where p reads k alone: a key's rows are kept or dropped together.
 
-    With operations, rows that contradict those before them are reported, whoever asks for them: there it stays.
+    Of other columns an update may leave p, and must then delete what its key had: below, it would not arrive. With operations, rows that
+    contradict those before them are reported, whoever asks for them: there it stays.
     """
     if (
         not (isinstance(node, op.Filter) and isinstance(node.input, Modify))

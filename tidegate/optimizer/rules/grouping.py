@@ -232,7 +232,7 @@ def _whole(parts: op.Node, keys: Sequence[int], made: Sequence[int], node: op.No
         for a, c in zip(node.aggregations, made, strict=True)
     )
     whole = op.Aggregate(parts, tuple(keys), again)
-    same = [f.name for f in whole.schema] == [f.name for f in node.schema]
+    same = [(f.name, f.hidden) for f in whole.schema] == [(f.name, f.hidden) for f in node.schema]
     return whole if same else op.Project(whole, tuple(map(ref, range(len(node.schema)))), node.schema)
 
 

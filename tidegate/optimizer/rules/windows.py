@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tidegate.algebra import operators as op
+from tidegate.algebra.quality import RangedWindow
 from tidegate.algebra.sequences import Line, Periodic, SessionWindow, WindowSequence
 from tidegate.algebra.windows import RowsEveryTime, RowWindow, TimeWindow, WindowSpec, is_temporal
 from tidegate.scalars.expressions import index_of
@@ -111,6 +112,8 @@ def _is_ours(window: op.Window) -> bool:
 def leaves_nothing_out(window: op.Window) -> bool:
     """Whether every row of a stream is seen at some instant."""
     spec = window.spec
+    if isinstance(spec, RangedWindow):
+        return spec.granule is None and (spec.smallest is None or spec.slide <= spec.smallest)
     overlapping = isinstance(spec, TimeWindow) and (spec.size is None or spec.slide <= spec.size)
     return overlapping and window.granularity == 1
 
