@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -304,6 +305,39 @@ def test_ctrl_c_ends_what_python_does(session: Session) -> None:
     with pytest.raises(KeyboardInterrupt):
         interruptible(session, work)
     assert ended.is_set()
+
+
+@pytest.mark.usefixtures("hears_ctrl_c")
+def test_an_interrupt_that_meets_a_finalizer_is_told_again_and_to_nobody_else(
+    session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finalized = threading.Event()
+
+    class Slow:
+        def __del__(self) -> None:
+            try:
+                while True:  # until it is interrupted: here Python loses the interrupt
+                    pass
+            finally:
+                finalized.set()
+
+    def work() -> None:
+        slow = Slow()
+        os.kill(os.getpid(), signal.SIGINT)
+        del slow
+        while True:
+            pass
+
+    before = sys.unraisablehook
+    # What a program sees, not what pytest makes of it.
+    sys.unraisablehook = sys.__unraisablehook__
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interruptible(session, work)
+    finally:
+        sys.unraisablehook = before
+    assert finalized.is_set()
+    assert capsys.readouterr().err == ""
 
 
 def test_what_work_gives_or_raises_is_passed_on(session: Session) -> None:

@@ -129,11 +129,28 @@ def interruptible(session: Session, work: Callable[[], T]) -> T:
 
 def _end(session: Session, thread: threading.Thread, ended: threading.Event, tag: str) -> None:
     """End a thread: what it has Spark do is cancelled, also what Spark begins meanwhile; its own steps are interrupted."""
-    while not ended.is_set():
-        session.starting.interrupt(tag)
-        if not ended.wait(AGAIN) and not _waits_for_java(thread):
-            interrupted = ctypes.py_object(KeyboardInterrupt)
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), interrupted)
+    with _lost_interrupts_untold():
+        while not ended.is_set():
+            session.starting.interrupt(tag)
+            if not ended.wait(AGAIN) and not _waits_for_java(thread):
+                interrupted = ctypes.py_object(KeyboardInterrupt)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), interrupted)
+
+
+@contextmanager
+def _lost_interrupts_untold() -> Iterator[None]:
+    """An interrupt that meets a thread in a finalizer ends only that, and Python prints it; the thread is told again, so nobody else is."""
+    told = sys.unraisablehook
+
+    def tell(lost: sys.UnraisableHookArgs) -> None:
+        if not issubclass(lost.exc_type, KeyboardInterrupt):
+            told(lost)
+
+    sys.unraisablehook = tell
+    try:
+        yield
+    finally:
+        sys.unraisablehook = told
 
 
 def _waits_for_java(thread: threading.Thread) -> bool:
