@@ -12,5 +12,5 @@ pin() {
         --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" "$@"
 }
 
-pin pyproject.toml --extra dev --output-file requirements.lock
+pin pyproject.toml --all-extras --output-file requirements.lock
 printf 'pip\nsetuptools>=77\n' | pin - --output-file requirements-build.lock

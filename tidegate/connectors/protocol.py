@@ -28,6 +28,7 @@ __all__ = [
     "Sink",
     "SinkConnector",
     "Source",
+    "SourceAwayError",
     "SourceCall",
     "Traits",
     "form_of",
@@ -55,6 +56,10 @@ class Traits:
     live: bool = True
     again: bool = True
     ordered: bool = True
+
+
+class SourceAwayError(Exception):
+    """A source that is asked cannot be reached now: nothing is wrong with its definition, and it is asked again later."""
 
 
 class Source:
