@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test check-docs package test-nexmark style check format fuzz bench bench-engine bench-peers lock clean venv
+.PHONY: help run test servers check-docs package test-nexmark style check format fuzz bench bench-engine bench-peers lock clean venv
 
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
@@ -33,6 +33,9 @@ ifneq ($(strip $(ARGS)),)
 else
 	@$(WITH_JAVA) scripts/test.sh
 endif
+
+servers: ## what tests of connectors start: brokers, databases, object stores (without them these tests are skipped)
+	@for script in scripts/servers/*.sh; do [ ! -e "$$script" ] || "$$script" || exit 1; done
 
 check-docs: venv ## every page, example and the first hour of a new user
 	@$(WITH_JAVA) SPARK_SUBMIT_OPTS=-XX:TieredStopAtLevel=1 $(PYTEST) tests/unit/test_docs.py tests/spark/test_guides.py \
