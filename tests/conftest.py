@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 
 NEEDS_JVM = (
+    "tests/cluster",
     "tests/newcomer",
     "tests/spark",
     "tidegate/spark",
@@ -27,7 +28,7 @@ NEEDS_JVM = (
 """Tests and doctests below these paths may start Spark, also without the `spark` fixture."""
 
 PROGRAMS = (
-    "tests/newcomer/", "tests/spark/test_changing_graph", "tests/spark/test_crashes", "tests/spark/test_interrupt", "tests/spark/test_kills", "tests/spark/test_terminal",
+    "tests/cluster/", "tests/newcomer/", "tests/spark/test_changing_graph", "tests/spark/test_crashes", "tests/spark/test_interrupt", "tests/spark/test_kills", "tests/spark/test_terminal",
 )  # fmt: skip
 """Tests that start programs and end them: they need no session of their own, so they can run beside those that share one."""
 

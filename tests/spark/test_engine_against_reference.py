@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -19,7 +20,7 @@ from tests.fuzz.streams import IN_BATCHES, INTEGERS, TIMESTAMPS, Streams, genera
 from tidegate.language.catalog import StreamDefinition
 from tidegate.reference.snapshots import Arrivals, Reference
 from tidegate.runtime.engine import Engine
-from tidegate.runtime.places import EPOCHS
+from tidegate.runtime.places import EPOCHS, Epochs
 from tidegate.runtime.verification import signed_rows
 from tidegate.time import MAX
 from tidegate.types import Row
@@ -79,6 +80,19 @@ def test_live_equals_the_reference(
     engine: Engine, round_: int, mode: str, epochs: str, partitions: int
 ) -> None:
     first = FIRST + 1000 * round_ + 100 * MODES.index(mode) + partitions
+    play_live(engine, first, mode, f"{mode}-{partitions}-{round_}", partitions, epochs)
+
+
+def play_live(
+    engine: Engine,
+    first: int,
+    mode: str,
+    graph: str,
+    partitions: int,
+    epochs: str = "random",
+    places: Sequence[Epochs] = EPOCHS,
+) -> int:
+    """Compare queries of some seeds in one live graph; how many."""
     dice = random.Random(first)
     streams = generate(dice, mode, SLACK)
     queries = cases(streams, first, QUERIES)
@@ -88,7 +102,7 @@ def test_live_equals_the_reference(
         definitions(streams),
         {**catalog.functions, **catalog.aggregates},
         data={"T": streams.delivered()["T"]},
-        graph=f"{mode}-{partitions}-{round_}",
+        graph=graph,
         partitions=partitions,
         begin=False,
     )
@@ -100,7 +114,7 @@ def test_live_equals_the_reference(
         for name, row in coming[:take]:
             batch.setdefault(name, []).append(row)
         del coming[:take]
-        run.graph.epochs.asked = dice.choice(EPOCHS)
+        run.graph.epochs.asked = dice.choice(places)
         if dice.random() < 0.5:
             run.graph.advance(batch)
             continue
@@ -115,6 +129,8 @@ def test_live_equals_the_reference(
         )
     refused = {n: s["quarantine"] for n, s in run.status()["sources"].items() if n != "O"}  # O has anomalies
     assert not any(any(r.values()) for r in refused.values()), refused
+    run.stop()
+    return len(queries)
 
 
 def test_time_passes_in_epochs_without_rows(engine: Engine) -> None:
@@ -138,6 +154,11 @@ def test_time_passes_in_epochs_without_rows(engine: Engine) -> None:
 @pytest.mark.parametrize("partitions", [1, 5])
 def test_recorded_equals_the_reference(engine: Engine, round_: int, mode: str, partitions: int) -> None:
     first = FIRST + 700 + 1000 * round_ + 50 * MODES.index(mode) + partitions
+    play_recorded(engine, first, mode, partitions)
+
+
+def play_recorded(engine: Engine, first: int, mode: str, partitions: int) -> int:
+    """Compare queries of some seeds in one recorded run; how many."""
     dice = random.Random(first)
     streams = generate(dice, mode, SLACK)
     queries = cases(streams, first, QUERIES)
@@ -154,3 +175,4 @@ def test_recorded_equals_the_reference(engine: Engine, round_: int, mode: str, p
     for name, case in queries.items():
         found = difference(case.reference, case.plan, signed_rows(results[name], case.plan.schema))
         assert found is None, f"{name} over the streams of {first}: {found}\n{described(case)}"
+    return len(queries)

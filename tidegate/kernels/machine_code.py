@@ -8,6 +8,7 @@ about a few hundred rows need not wait for either: Python walks over so few in m
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -30,7 +31,10 @@ class Loop:
 
     @cached_property
     def machine_code(self) -> Any:
-        return _numba().njit(cache=True)(self._function)
+        try:
+            return _numba().njit(cache=True)(self._function)
+        except RuntimeError:  # there is no place where it could be kept
+            return _numba().njit(self._function)
 
     def __call__(self, *arguments: Any) -> Any:
         if not self._always and _few.get():
@@ -67,9 +71,15 @@ def few_rows(few: bool = True) -> Iterator[None]:
         _few.reset(token)
 
 
+_LOCATORS = "tidegate.kernels.shipped_code.ShippedCode,UserProvidedCacheLocator,InTreeCacheLocator,UserWideCacheLocator,IPythonCacheLocator"
+"""Who says where machine code is kept, on a worker that was sent this package as an archive."""
+
+
 @cache
 def _numba() -> Any:
     """Numba, told that a loop which another one calls is its machine code."""
+    if ".zip" in __file__:
+        os.environ.setdefault("NUMBA_CACHE_LOCATOR_CLASSES", _LOCATORS)
     import numba
     from numba.extending import typeof_impl
 

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from tidegate.errors import Diagnostic
 from tidegate.redaction import learn
 from tidegate.spark.logs import JavaLog, log_configuration
+from tidegate.spark.shipping import in_this_environment, ship
 
 _SECRET_OPTIONS = "(?i)url|secret|password|passwd|passphrase|token|credential|key|jaas"
 
@@ -49,17 +50,28 @@ def spark_session(
     if running is not None and (packages or conf):
         _refuse_late(running, packages, conf)
     if running is not None and (spark is not None or master is None):
+        ship(running)
         return own_session(running, **conf)
-    # Workers must run the interpreter that holds the packages, not the first python3 on the path.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    _choose_interpreters(master or "local[*]", conf)
     told = _told(settings(master or "local[*]", verbose), packages, conf)
     told |= {"spark.app.name": "tidegate", "spark.master": master or "local[*]"}
     builder = SparkSession.builder
     for name, value in told.items():
         builder = builder.config(name, value)
     if verbose or SparkContext._gateway is not None or "SPARK_REMOTE" in os.environ:
-        return builder.getOrCreate()
-    return _launched(builder, told)
+        session = builder.getOrCreate()
+    else:
+        session = _launched(builder, told)
+    ship(session)
+    return session
+
+
+def _choose_interpreters(master: str, conf: Mapping[str, str]) -> None:
+    """Workers run the interpreter that holds the packages, not the first python3 on the path; on a cluster, the one that was named for them."""
+    named = conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
+    beside = in_this_environment(master) or not named
+    os.environ["PYSPARK_PYTHON"] = sys.executable if beside else str(named)
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 
 def _launched(builder: SparkSession.Builder, told: Mapping[str, str]) -> SparkSession:
@@ -209,6 +221,9 @@ def settings(master: str, verbose: bool) -> dict[str, str]:
         "spark.sql.repl.eagerEval.enabled": "true",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.numRecentProgressUpdates": "10",
+        # Tasks already use every core; threads of a task beside them would only get in each other's way.
+        "spark.executorEnv.POLARS_MAX_THREADS": "1",
+        "spark.executorEnv.NUMBA_NUM_THREADS": "1",
     }
     if local and count is not None:
         found |= {
@@ -217,9 +232,6 @@ def settings(master: str, verbose: bool) -> dict[str, str]:
             "spark.driver.memory": _driver_memory(),
             "spark.driver.host": "localhost",
             "spark.driver.bindAddress": "127.0.0.1",
-            # Tasks already use every core; threads of a task beside them would only get in each other's way.
-            "spark.executorEnv.POLARS_MAX_THREADS": "1",
-            "spark.executorEnv.NUMBA_NUM_THREADS": "1",
             # The first touch of a page costs more than what is then done with it, so memory that was freed is kept for a while.
             "spark.executorEnv._RJEM_MALLOC_CONF": "dirty_decay_ms:30000,muzzy_decay_ms:30000",
             "spark.executorEnv.GLIBC_TUNABLES": f"glibc.malloc.mmap_threshold={1 << 30}:glibc.malloc.trim_threshold={2 << 30}",
