@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -86,10 +87,8 @@ class Cluster:
         """A machine is gone: its worker, the executors on it, and their Python processes, without a word."""
         victim = self.workers.pop()
         for pid in family(victim.pid):
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(pid, 9)
-            except ProcessLookupError:
-                pass
         victim.wait()
 
     def executors(self) -> int:
@@ -99,10 +98,8 @@ class Cluster:
     def stop(self) -> None:
         for process in self.processes:
             for pid in family(process.pid) if process.poll() is None else ():
-                try:
+                with suppress(ProcessLookupError):
                     os.kill(pid, 9)
-                except ProcessLookupError:
-                    pass
             process.wait()
 
     def _launch(self, name: str, part: str, *arguments: str) -> tuple[Path, subprocess.Popen[bytes]]:

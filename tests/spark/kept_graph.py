@@ -60,7 +60,7 @@ def write_file(folder: Path, number: int, below: str = "") -> None:
 def started(
     spark: SparkSession | None,
     rows: Path,
-    state: Path,
+    state: Path | str,
     partitions: int | None = None,
     sinks: Path | None = None,
 ) -> LiveRun:

@@ -13,15 +13,15 @@ from typing import Any
 from numba.core.caching import ZipCacheLocator
 
 
-class ShippedCode(ZipCacheLocator):  # type: ignore[misc]
+class ShippedCode(ZipCacheLocator):
     """Where the machine code of a loop is kept: by the name of its archive, and its place in that."""
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> ShippedCode | None:
-        locator: ShippedCode | None = super().from_function(py_func, py_file)
+        locator: ShippedCode | None = super().from_function(py_func, py_file)  # type: ignore[no-untyped-call]
         if locator is not None:
             try:
-                locator.ensure_cache_path()
+                locator.ensure_cache_path()  # type: ignore[no-untyped-call]
             except OSError:
                 return None
         return locator
@@ -30,5 +30,5 @@ class ShippedCode(ZipCacheLocator):  # type: ignore[misc]
     def get_suitable_cache_subpath(cls, py_file: str) -> str:
         path = Path(py_file)
         archive = next((i for i, part in enumerate(path.parts) if part.endswith(".zip")), 0)
-        place: Any = super().get_suitable_cache_subpath(os.path.join("/", *path.parts[archive:]))
-        return str(place)
+        inside = os.path.join("/", *path.parts[archive:])
+        return str(super().get_suitable_cache_subpath(inside))  # type: ignore[no-untyped-call]
