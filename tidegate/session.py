@@ -134,7 +134,8 @@ class Session(OwnConnectors, Settings):
     def engine(self) -> Engine:
         check_place(self._state)
         small_here = self._given is None and self._master is None
-        return Engine(lambda: self.spark, self._state, self._partitions, small_here)
+        conf = {**(self._given.conf.getAll if self._given is not None else {}), **self._conf}
+        return Engine(lambda: self.spark, self._state, self._partitions, small_here, conf)
 
     # definitions -----------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyarrow import fs, ipc
 
 from tidegate.errors import Diagnostic
+from tidegate.object_store import Access, ExistsError
 
 BLOCKS = "blocks"
 """The folder of what tasks leave for each other within an epoch."""
@@ -97,6 +98,8 @@ class Storage:
     """Whether a file is on the disk, not only under way, when its writing is done."""
     temporary: bool = False
     """Gone with the program."""
+    access: Access | None = None
+    """How an S3 store is reached; None: as the environment says."""
 
     @property
     def local(self) -> str | None:
@@ -202,6 +205,32 @@ class Storage:
         os.replace(self.path(part), self.path(name))
         self.sync([name])
 
+    def publish_new(self, name: str, data: bytes) -> None:
+        """Write a file that appears whole or not at all, and, in an S3 store, that nobody else has written before.
+
+        Elsewhere a lock sees to it (`runtime.holding`).
+        """
+        access = self._access()
+        if access is None or not access.can_sign:
+            self.publish(name, data)
+            return
+        _, root = self._remote()
+        try:
+            access.create(f"{root}/{name}", data)
+        except ExistsError:
+            if bytes(self.read_named(name)) == data:
+                return  # an answer was lost on its way, and the request was made again
+            raise Diagnostic(
+                "STATE_IN_USE",
+                f"another program runs a graph in {self.uri}: it has written {name}",
+                help="stop that graph first, or give this one another state directory",
+            ) from None
+
+    def _access(self) -> Access | None:
+        if not self.uri.startswith(("s3a://", "s3://")):
+            return None
+        return self.access or Access.of({})
+
     def read(self, name: str) -> Any:
         """The file's content as a buffer."""
         if self.local is not None and os.path.getsize(self.path(name)) == 0:
@@ -270,8 +299,9 @@ class Storage:
         system.delete_dir_contents(f"{root}/{name}", missing_dir_ok=True)
 
     def _remote(self) -> tuple[Any, str]:
-        # Hadoop's name for S3 differs from Arrow's.
-        system, root = fs.FileSystem.from_uri(self.uri.replace("s3a://", "s3://", 1))
+        if (access := self._access()) is not None:
+            return access.file_system(), self.uri.partition("://")[2].rstrip("/")
+        system, root = fs.FileSystem.from_uri(self.uri)
         return system, root.rstrip("/")
 
 

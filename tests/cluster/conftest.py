@@ -10,11 +10,19 @@ import pytest
 
 from tests.cluster.programs import Programs
 from tests.servers.cluster import Cluster
+from tests.servers.s3 import Store
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     found = Cluster.started(tmp_path_factory.mktemp("cluster"))
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    found = Store.started(tmp_path_factory.mktemp("s3"))
     yield found
     found.stop()
 

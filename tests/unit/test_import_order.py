@@ -11,7 +11,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "tidegate"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "redaction", "policy", "time", "types", "codec", "storage"),
+    ("errors", "redaction", "policy", "time", "types", "codec", "object_store", "storage"),
     ("scalars",),
     ("algebra",),
     ("reference", "language", "optimizer", "kernels"),

@@ -20,6 +20,7 @@ from tidegate.algebra.quality import Settings
 from tidegate.connectors.sinks import Sink
 from tidegate.errors import Diagnostic, internal
 from tidegate.language.catalog import StreamDefinition
+from tidegate.object_store import Access
 from tidegate.optimizer.cost import Costs
 from tidegate.physical.printing import describe, describe_estimates
 from tidegate.physical.spark_columns import outsource
@@ -53,6 +54,7 @@ class Engine:
         state_uri: str | None = None,
         partitions: int | None = None,
         small_here: bool = False,
+        conf: Mapping[str, str] | None = None,
     ) -> None:
         self._spark, self.small_here = spark, small_here
         temporary = state_uri is None
@@ -61,7 +63,8 @@ class Engine:
             weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
             state_uri = place
         check_place(state_uri)
-        self.storage = Storage(state_uri, temporary=temporary)
+        told = {**spark.conf.getAll, **(conf or {})} if isinstance(spark, SparkSession) else conf or {}
+        self.storage = Storage(state_uri, temporary=temporary, access=_access(state_uri, told))
         self.partitions = partitions
         self.measured: tuple[MeasuredEpoch, ...] = ()
         """The metrics of the last recorded run."""
@@ -229,6 +232,10 @@ class Engine:
     def prepared(self, plan: Node, functions: Mapping[str, Any]) -> Node:
         """The plan as it runs: what kernels cannot evaluate is Spark's."""
         return outsource(plan, functions, ask_spark(lambda: self.spark))
+
+
+def _access(state_uri: str, conf: Mapping[str, str]) -> Access | None:
+    return Access.of(conf) if state_uri.startswith(("s3a://", "s3://")) else None
 
 
 def check_place(state_uri: str | None) -> None:

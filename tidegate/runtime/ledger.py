@@ -263,7 +263,7 @@ class Ledger:
             self._hold.check()
         self.storage.sync(fresh)
         reach("before manifest")
-        self.storage.publish(_name(manifest.epoch), _encode(manifest))
+        self.storage.publish_new(_name(manifest.epoch), _encode(manifest))
         if self._hold is not None:
             self._hold.note(manifest.epoch)
         reach("after manifest")
