@@ -63,10 +63,10 @@ format: venv ## lay out the code and sort its imports
 fuzz: venv ## the property tests, with many fresh random examples (EXAMPLES=2000)
 	@$(WITH_JAVA) HYPOTHESIS_PROFILE=fuzz EXAMPLES=$(or $(EXAMPLES),2000) TIDEGATE_FUZZ_PAIRS=$(or $(PAIRS),20000) \
 		TIDEGATE_FUZZ_CASES=$(or $(CASES),5000) TIDEGATE_RULE_CASES=$(or $(COMPOSED),130) TIDEGATE_FUZZ_SEED=$(or $(SEED),1000000) \
-		TIDEGATE_ENGINE_ROUNDS=$(or $(ROUNDS),20) TIDEGATE_KILLS=$(or $(KILLS),300) \
+		TIDEGATE_ENGINE_ROUNDS=$(or $(ROUNDS),20) TIDEGATE_KILLS=$(or $(KILLS),300) TIDEGATE_CLUSTER_ROUNDS=$(or $(CLUSTER),15) \
 		TIDEGATE_DAMAGES=$(or $(DAMAGES),5000) TIDEGATE_DAMAGED_RESTARTS=$(or $(RESTARTS),100) \
 		TIDEGATE_MIGRATIONS=$(or $(MIGRATIONS),400) TIDEGATE_TPCH_ORDERS=$(or $(ORDERS),4000) TIDEGATE_INPUT_CASES=$(or $(FILES),2000) TIDEGATE_GRAPH_EPOCHS=$(or $(EPOCHS),500) $(PYTEST) tests/fuzz tests/optimizer tests/tpch tests/spark/test_engine_against_reference.py \
-		tests/spark/test_changing_graph.py tests/spark/test_quality.py \
+		tests/spark/test_changing_graph.py tests/spark/test_quality.py tests/cluster/test_generated.py \
 		tests/spark/test_crashes.py tests/spark/test_kills.py tests/spark/test_damage.py tests/spark/test_input_fuzz.py $(ARGS)
 
 bench: venv ## all benchmarks, into docs/performance.md (one: ARGS="nexmark --queries q1,q5 --events 10M --engines tidegate,flink")

@@ -22,7 +22,7 @@ part() { printf '<dependency><groupId>%s</groupId><artifactId>%s</artifactId><ve
 alone='<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>'
 
 cat >"$place/pom.xml" <<END
-<project xmlns="http://maven.apache.org/POM/4.0.0">
+<project>
   <modelVersion>4.0.0</modelVersion>
   <groupId>tidegate</groupId><artifactId>s3</artifactId><version>1</version>
   <dependencies>

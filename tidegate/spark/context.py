@@ -46,12 +46,17 @@ def spark_session(
         calls.setLevel(
             logging.INFO
         )  # a program that logs everything would log every option that goes to Java, secrets too
-    running = spark or SparkSession.getActiveSession()
+    running = spark or (
+        SparkSession.getActiveSession() if not _is_address(master) else _connected(str(master))
+    )
+    master = None if _is_address(master) else master
     if running is not None and (packages or conf):
         _refuse_late(running, packages, conf)
     if running is not None and (spark is not None or master is None):
-        ship(running)
-        return own_session(running, **conf)
+        own = own_session(running, **conf)
+        # Artifacts belong to a session of Spark Connect's, and to all sessions of a context.
+        ship(own)
+        return own
     _choose_interpreters(master or "local[*]", conf)
     told = _told(settings(master or "local[*]", verbose), packages, conf)
     told |= {"spark.app.name": "tidegate", "spark.master": master or "local[*]"}
@@ -64,6 +69,28 @@ def spark_session(
         session = _launched(builder, told)
     ship(session)
     return session
+
+
+def _is_address(master: str | None) -> bool:
+    return master is not None and master.startswith("sc://")
+
+
+def _connected(address: str) -> SparkSession:
+    """A session of the Spark Connect server at `sc://host:port`."""
+    try:
+        return SparkSession.builder.remote(address).getOrCreate()
+    except ImportError as problem:
+        raise Diagnostic(
+            "PACKAGE_MISSING",
+            f"Spark Connect needs a package that is not installed: {str(problem).splitlines()[0]}",
+            help="pip install 'tidegate[connect]'",
+        ) from problem
+    except Exception as problem:
+        raise Diagnostic(
+            "SPARK_START",
+            f"no session at {address}: {str(problem).strip().splitlines()[0]}",
+            help="is a Spark Connect server of version 4.3 there, and has this program no other Spark?",
+        ) from problem
 
 
 def _choose_interpreters(master: str, conf: Mapping[str, str]) -> None:

@@ -22,10 +22,20 @@ def ship(spark: SparkSession) -> None:
     """Let the workers of a session import this package, if they are not of this process's machine and environment."""
     if in_this_environment(str(spark.conf.get("spark.master", "") or "")):
         return
+    if is_remote(spark):
+        if spark not in _sent:
+            spark.addArtifacts(str(archive()), pyfile=True)
+            _sent.add(spark)
+        return
     context = spark.sparkContext
     if context not in _sent:
         context.addPyFile(str(archive()))
         _sent.add(context)
+
+
+def is_remote(spark: object) -> bool:
+    """Whether a session is one of Spark Connect's: a client of a server, without a context."""
+    return not isinstance(spark, SparkSession)
 
 
 def in_this_environment(master: str) -> bool:
