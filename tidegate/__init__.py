@@ -8,6 +8,7 @@ from tidegate.errors import Diagnostic
 from tidegate.policy import CLOSED, OPEN, Policy, closed
 
 if TYPE_CHECKING:
+    from tidegate.connectors.protocol import SourceAwayError
     from tidegate.query import Query
     from tidegate.runtime.results import Result
     from tidegate.runtime.running import LiveQuery
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from tidegate.session import Session, connect
 
 __all__ = [
-    "CLOSED", "OPEN", "Diagnostic", "LiveQuery", "Policy", "Query", "Result", "Session", "Verification", "closed",
-    "connect",
+    "CLOSED", "OPEN", "Diagnostic", "LiveQuery", "Policy", "Query", "Result", "Session", "SourceAwayError", "Verification",
+    "closed", "connect",
 ]  # fmt: skip
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ _HOMES = {
     "Query": "tidegate.query",
     "Result": "tidegate.runtime.results",
     "LiveQuery": "tidegate.runtime.running",
+    "SourceAwayError": "tidegate.connectors.protocol",
     "Verification": "tidegate.runtime.verification",
 }
 

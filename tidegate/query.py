@@ -279,7 +279,7 @@ class Query:
         Example: `h = tg.query("SELECT room FROM Temp WINDOW(RANGE 5)").start("hot", epoch=0.5)`
         """
         check_said(epoch, retention, epochs)
-        if table := next(system_tables_in(self.bound.plan), None):
+        if table := next(system_tables_in(self.bound.plan, self.bound.catalog), None):
             raise Diagnostic(
                 "METRICS_LIVE",
                 f"{table.name} says how things are now: a running query cannot read it",

@@ -418,7 +418,7 @@ class Session(OwnConnectors, Settings):
         text = masked(text)
         self._refuse_reading(statement, text)
         bound, data = bind(statement, self.catalog, text, self._ask), self.data
-        data = {**data, **{t.name: t.rows(self.running) for t in system_tables_in(bound.plan)}}
+        data = {**data, **{t.name: t.rows(self.running) for t in system_tables_in(bound.plan, bound.catalog)}}
         return Query(self, bound, self._next_name(), data)
 
     def _next_name(self) -> str:
@@ -474,7 +474,7 @@ class Session(OwnConnectors, Settings):
         return self.running.prometheus()
 
     def quarantine(self, name: str) -> DataFrame:
-        """The rows that a stream or table refused in all runs that the state directory holds: `run`, `epoch`, `reason`, `raw`, `file`.
+        """The rows that a stream or table refused in all runs that the state directory holds: `run`, `epoch`, `reason`, `raw`, `file`, `position`.
 
         Example: `tg.quarantine("Bid").groupBy("reason").count().show()`
         """

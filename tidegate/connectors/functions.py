@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.connectors.debezium import decimal_of
 from tidegate.connectors.memory import read_inbox, read_taken
-from tidegate.connectors.protocol import ANSWER, Sink, Source, Traits, form_of
+from tidegate.connectors.protocol import ANSWER, Sink, Source, SourceAwayError, Traits, form_of
 from tidegate.connectors.raw import CORRUPT, POSITION, REASON, RawStream, shaped
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import Catalog, SourceCall, StreamDefinition
@@ -69,7 +69,7 @@ class FunctionSource(Source):
 
     def poll(self, definition: StreamDefinition, offset: Any) -> tuple[Any, Any] | None:
         if self.follow is not None:
-            with self._named():
+            with self._named(may_be_away=True):
                 items, after = self.follow(offset, *definition.source.arguments, **self._options(definition))
                 table = rows_of(definition, items, self.convert)
             return (table, after) if table.num_rows or after != offset else None
@@ -89,12 +89,14 @@ class FunctionSource(Source):
         return table
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
+    def _named(self, may_be_away: bool = False) -> Iterator[None]:
         try:
             yield
         except Diagnostic:
             raise
         except Exception as problem:
+            if may_be_away and isinstance(problem, SourceAwayError):
+                raise
             raise Diagnostic(
                 "SOURCE_FAILED",
                 f"the function of the source '{self.signature.name}' fails: {type(problem).__name__}: {problem}",
@@ -326,7 +328,7 @@ class OwnConnectors:
         which `convert(item)` makes a row (None: no row). It is asked once and its rows are kept, unless it gives the same
         `again`. `live(offset, argument, …)` gives the rows after an offset (None at first) and the next offset, which must be
         JSON; its rows are stored with the offset before they are used, so that each counts once. What cannot be a
-        row goes to the quarantine.
+        row goes to the quarantine. If it raises `tidegate.SourceAwayError`, it is asked again later; anything else ends the run.
         Example: `tg.source("lines", lambda path: open(path), convert=lambda line: line.split())`
         """
         made = function_source(name, read, live, convert, again)

@@ -108,9 +108,13 @@ class Source:
     def poll(self, definition: StreamDefinition, offset: Any) -> tuple[Any, Any] | None:
         """The rows after an offset (None: from the beginning) as the Arrow table that `live` expects in its inbox, and the next offset.
 
-        None if there is nothing now. Rows are stored together with the next offset before they are used.
+        None if there is nothing now. Rows are stored together with the next offset before they are used. A source that cannot be reached
+        raises `SourceAwayError`.
         """
         raise NotImplementedError
+
+    def close(self, definition: StreamDefinition) -> None:
+        """Nobody asks for the rows of a stream any more: let go of connections."""
 
 
 class Sink(Protocol):

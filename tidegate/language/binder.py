@@ -26,6 +26,7 @@ from tidegate.language.grouping_sets import groupings
 from tidegate.language.hints import expiration_hint
 from tidegate.language.limits import counted, within_reach
 from tidegate.language.quality import apply_quality, declared_window
+from tidegate.language.quarantine_items import QuarantineReference, quarantine_of
 from tidegate.language.scopes import Relation, Scope
 from tidegate.language.selects import SelectBinder
 from tidegate.language.sync_binding import clock_plan, is_clock, modify_plan, raw_beneath, synchronized
@@ -309,6 +310,8 @@ class Binder:
         if not isinstance(ast.this, exp.Identifier):
             raise unsupported("functions are not available in FROM").at(span_of(ast))
         name = ast.name
+        if isinstance(ast, QuarantineReference):
+            return quarantine_of(ast, self.catalog).scan, name, False
         if ast.db and isinstance(own := self.catalog.find(f"{ast.db}.{name}"), StreamDefinition):
             return own.scan, name, False
         if ast.args.get("db"):

@@ -22,6 +22,7 @@ from tidegate.language.file_items import parse_described, parse_file
 from tidegate.language.generation import StreamGenerator
 from tidegate.language.limits import LARGEST, check_length, checked
 from tidegate.language.quality_syntax import parse_priority, parse_size, parse_stream_quality, refuse_range
+from tidegate.language.quarantine_items import parse_quarantine
 from tidegate.language.row_patterns import refuse_row_pattern, with_calls_of_window
 from tidegate.language.sequences import FORMS, parse_sequence, parse_start
 from tidegate.language.show_syntax import parse_show
@@ -286,11 +287,26 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         source = self._parse_call("a source, as csv('file.csv')")
         times = self._parse_times()
         quality = parse_stream_quality(self) if kind == "STREAM" else {}
-        options = self._parse_options()
+        stops = self._parse_on_error()
+        options = [*(stops or []), *(self._parse_options() or [])] or None
         return syntax.CreateBase(
             kind=kind, this=name, columns=columns, source=source, options=options, replace=replace,
             **times, **quality,
         )  # fmt: skip
+
+    def _parse_on_error(self) -> list[exp.Expression] | None:
+        """`ON ERROR STOP` or `ON ERROR QUARANTINE`, which is the option `on_error`."""
+        if not self._match_text_seq("ON", "ERROR"):
+            return None
+        at = self._here()
+        said = self._expect_name("STOP or QUARANTINE")
+        if said.name.upper() not in ("STOP", "QUARANTINE"):
+            self._stop(f"expected STOP or QUARANTINE, found '{said.name}'", *at)
+        value = exp.Literal.string(said.name.lower())
+        value.meta.update(said.meta)
+        key = exp.to_identifier("on_error")
+        key.meta.update(said.meta)
+        return [exp.EQ(this=key, expression=value)]
 
     def _parse_times(self) -> dict[str, Any]:
         """`ORDERED BY t [BATCH b]`, `VALID (from, to)`, or nothing."""
@@ -422,8 +438,10 @@ class _Parser(Spark.Parser):  # type: ignore[misc,valid-type]
         return stream
 
     def _parse_table(self, *args: Any, joins: bool = False, **options: Any) -> exp.Expression | None:
-        own = parse_clock(self, joins) or parse_file(self, joins) or parse_window_function(self, joins)
-        return own or super()._parse_table(*args, joins=joins, **options)
+        for own in (parse_clock, parse_file, parse_window_function, parse_quarantine):
+            if (item := own(self, joins)) is not None:
+                return item
+        return super()._parse_table(*args, joins=joins, **options)  # type: ignore[no-any-return]
 
     def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:
         """A window stands before or after the alias of the stream reference (PIPES writes both)."""

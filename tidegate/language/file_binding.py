@@ -10,11 +10,13 @@ from tidegate.language.base_definitions import base_definition
 from tidegate.language.catalog import Catalog, StreamDefinition
 from tidegate.language.file_items import FileReference
 from tidegate.language.generation import StreamGenerator
+from tidegate.language.quarantine_items import with_quarantines
 from tidegate.scalars.expressions import span_of
 
 
 def with_files(query: exp.Expression, catalog: Catalog) -> tuple[exp.Expression, Catalog]:
-    """The query over names only, and the catalog in which they stand for its files."""
+    """The query over names only, and the catalog in which they stand for its files and quarantines."""
+    catalog = with_quarantines(query, catalog)
     if query.find(FileReference) is None:
         return query, catalog
     query = query.copy()

@@ -10,6 +10,7 @@ from sqlglot.dialects.spark import Spark
 from tidegate.language import syntax
 from tidegate.language.file_items import FileReference, file_sql
 from tidegate.language.quality_syntax import QualityRange
+from tidegate.language.quarantine_items import QuarantineReference, quarantine_sql
 from tidegate.language.sequences import Quantity, SequenceWindow, quantity_sql, sequence_sql
 from tidegate.language.sync_syntax import ClockReference, ModifyOver, clock_sql, modify_sql
 from tidegate.language.window_functions import WindowFunction, window_function_sql
@@ -56,5 +57,6 @@ class StreamGenerator(Spark.Generator):  # type: ignore[misc,valid-type]
         ClockReference: clock_sql,
         ModifyOver: modify_sql,
         FileReference: file_sql,
+        QuarantineReference: quarantine_sql,
         WindowFunction: window_function_sql,
     }

@@ -168,6 +168,8 @@ class KeptRows:
     def _used(self, name: str) -> pa.Table | None:
         """The rows of a file that were not refused for their time; None: their times were changed on entry."""
         entered, table = Entered.of(name), pq.read_table(self._path(name)).replace_schema_metadata()
+        if self.definition.time_column not in table.column_names:
+            return None  # lines of text, of which only the reader can tell the time
         ticks = table.column(str(self.definition.time_column))
         ticks = ticks.cast(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(ticks.type) else ticks
         ticks = ticks.cast(pa.int64())

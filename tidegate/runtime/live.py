@@ -120,6 +120,13 @@ class LiveRun:
             self._made().drain()
         finally:
             self._drive = None
+        for name, polled in self._polled.items():
+            if polled.away is not None:
+                raise Diagnostic(
+                    "SOURCE_AWAY",
+                    f"the source of '{name}' cannot be reached: {polled.away.error}",
+                    help="its rows are taken in when it is back; nothing is lost until then",
+                )
 
     def stop(self, settled: bool = True) -> None:
         """Stop after the current epoch and let go of the directory; nothing is lost, a later start goes on.
@@ -136,6 +143,8 @@ class LiveRun:
         drive, self._drive = self._drive, None
         if drive is not None:
             drive.stop()
+        for polled in self._polled.values():
+            polled.close()
         if settled:
             self.graph.settle()
 
@@ -277,6 +286,7 @@ class LiveRun:
             **found,
             "catching_up": dict.fromkeys(found["catching_up"], part),
             "files": {name: gate.status() for name, gate in self._gates.items()},
+            "away": {n: p.away.status() for n, p in self._polled.items() if p.away is not None},
             "running": self.is_active,
             "resources": None if self.manager is None else self.manager.status(),
             "waiting_for": self.graph.missing() if self._waiting is not None else [],

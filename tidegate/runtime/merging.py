@@ -130,7 +130,8 @@ def _merge(
 def _merge_refused(storage: Storage, epoch: int, files: Sequence[ResultFile], level: int) -> list[ResultFile]:
     source = files[0].section
     assert source is not None
-    rows = pa.concat_tables([pq.read_table(pa.BufferReader(storage.read_sealed(f.file))) for f in files])
+    tables = [pq.read_table(pa.BufferReader(storage.read_sealed(f.file))) for f in files]
+    rows = pa.concat_tables(tables, promote_options="default")
     name = write_refused(storage, source, f"{epoch:08d}-m", rows, level)
     return [ResultFile(name, source, summed([f.counts for f in files]))]
 

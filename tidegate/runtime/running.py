@@ -87,6 +87,11 @@ class Running:
         """The names of the running queries."""
         return [a.name for a in self._asked.values()]
 
+    @property
+    def storage(self) -> Storage:
+        """Where runs and graphs are kept."""
+        return self._engine().storage
+
     def lines(self) -> list[QueryLine]:
         """What is known of every query: those that run, and those that the state holds and nobody runs."""
         found = []
