@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NEEDS_JVM = (
     "tests/cluster",
     "tests/newcomer",
+    "tests/server",
     "tests/spark",
     "tidegate/spark",
     "tidegate/runtime",
@@ -28,7 +29,7 @@ NEEDS_JVM = (
 """Tests and doctests below these paths may start Spark, also without the `spark` fixture."""
 
 PROGRAMS = (
-    "tests/cluster/", "tests/newcomer/", "tests/spark/test_changing_graph", "tests/spark/test_crashes", "tests/spark/test_interrupt", "tests/spark/test_kills", "tests/spark/test_terminal",
+    "tests/cluster/", "tests/newcomer/", "tests/server/", "tests/spark/test_changing_graph", "tests/spark/test_crashes", "tests/spark/test_interrupt", "tests/spark/test_kills", "tests/spark/test_terminal",
 )  # fmt: skip
 """Tests that start programs and end them: they need no session of their own, so they can run beside those that share one."""
 

@@ -17,6 +17,7 @@ from tidegate.experiments.commands import experiment
 from tidegate.nexmark.commands import bench, nexmark
 from tidegate.policy import Policy
 from tidegate.redaction import masked
+from tidegate.server.command import serve
 from tidegate.terminal.answers import Form, Printer, console, errors, fetched
 from tidegate.terminal.options import (
     Closed,
@@ -50,6 +51,7 @@ app = typer.Typer(
 app.add_typer(nexmark, name="nexmark")
 app.add_typer(bench, name="bench")
 app.add_typer(experiment, name="experiment")
+app.command()(serve)
 
 
 def _version(asked: bool) -> None:
@@ -218,11 +220,22 @@ def shell(
     closed: Closed = False,
     read: Read = None,
     write: Write = None,
+    server: Annotated[
+        str | None, typer.Option(metavar="URL", help="Ask a server; its token is in TIDEGATE_TOKEN.")
+    ] = None,
 ) -> None:
     """Ask queries one after the other."""
     from tidegate.session import connect
     from tidegate.terminal.shell import Shell
 
+    if server is not None:
+        from tidegate.remote import RemoteSession
+        from tidegate.terminal.remote_shell import RemoteShellSession
+
+        remote = RemoteSession(server)
+        remote.status()  # whoever cannot be reached is told before anybody types
+        Shell(RemoteShellSession(remote), Printer(format, rows)).run()
+        return
     session = connect(
         master=master,
         state=state,

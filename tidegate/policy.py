@@ -13,12 +13,12 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from tidegate.errors import Diagnostic
-from tidegate.redaction import masked
+from tidegate.redaction import learn, masked
 
 FILES = frozenset({"csv", "json", "parquet"})
 """Connectors that are files."""
@@ -35,6 +35,7 @@ _LOADING = re.compile(r"(class|classes|providers?|reporters|interceptors)$", re.
 """Options whose values are names of Java's classes, which are loaded."""
 _LOGIN = re.compile(r"\s*org\.apache\.kafka\.common\.security\.(plain|scram|oauthbearer)\.\w+\s")
 _WILD = re.compile(r"[*?\[]")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class Policy:
     """What may be reached; None stands for everything.
 
     `read` and `write` are directories (or URIs of them) below which files may be read and written, `sources` and `sinks`
-    the connectors, `formats` what `spark('format')` may read, `functions` those of Spark's that may be called.
+    the connectors, `formats` what `spark('format')` may read, `functions` those of Spark's that may be called, `variables` those of the
+    environment that `${NAME}` may stand for in arguments and options of connectors.
     """
 
     name: str = "open"
@@ -52,6 +54,7 @@ class Policy:
     sinks: frozenset[str] | None = None
     formats: frozenset[str] | None = None
     functions: frozenset[str] | None = None
+    variables: frozenset[str] | None = None
 
     def with_connector(self, what: Literal["source", "sink"], name: str) -> Policy:
         """The policy of a program that adds a connector of its own."""
@@ -84,6 +87,31 @@ class Policy:
         roots = self.read if what == "source" else self.write
         if roots is not None:
             self._check_place(text, roots, "read" if what == "source" else "written")
+
+    def expanded(self, value: object, environment: Mapping[str, str] | None = None) -> object:
+        """An argument or option with the environment's values for `${NAME}`; they are secrets, which nobody is shown.
+
+        >>> OPEN.expanded("user=${NAME};a=1", {"NAME": "ann of x"})
+        'user=ann of x;a=1'
+        >>> OPEN.expanded("${env:PATH}", {})
+        '${env:PATH}'
+        """
+        known = os.environ if environment is None else environment
+
+        def found(match: re.Match[str]) -> str:
+            name = match[1]
+            if self.variables is not None and name not in self.variables:
+                raise _refused(f"the variable {name} is not available")
+            if name not in known:
+                raise Diagnostic(
+                    "VARIABLE_MISSING",
+                    f"there is no variable {name} in the environment",
+                    help=f"set it where Tidegate is started: {name}=… tidegate …",
+                )
+            learn("secret", known[name])
+            return known[name]
+
+        return _VARIABLE.sub(found, value) if isinstance(value, str) else value
 
     def check_file(self, file: str) -> None:
         """Whether a file of this machine that a source has come upon may be read: it may be a link."""
@@ -153,8 +181,8 @@ def _reached(path: str) -> Iterator[str]:
 OPEN = Policy()
 """For a session of somebody's own: everything that the program itself could reach."""
 
-CLOSED = Policy("closed", (), (), frozenset(), frozenset({"noop"}), frozenset())
-"""For statements of others: no files, no connectors, no formats."""
+CLOSED = Policy("closed", (), (), frozenset(), frozenset({"noop"}), frozenset(), variables=frozenset())
+"""For statements of others: no files, no connectors, no formats, nothing of the environment."""
 
 
 def closed(read: Iterable[str] = (), write: Iterable[str] = ()) -> Policy:

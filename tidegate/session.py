@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from itertools import count
+from typing import Any, overload
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +40,7 @@ from tidegate.language.statements import define
 from tidegate.policy import OPEN, Policy
 from tidegate.query import Query, run_together
 from tidegate.redaction import masked
+from tidegate.remote import RemoteSession
 from tidegate.runtime.asking import Asked
 from tidegate.runtime.engine import Engine, check_place
 from tidegate.runtime.managing import Resources
@@ -47,7 +49,7 @@ from tidegate.runtime.results import Result
 from tidegate.runtime.results_here import snapshot_here
 from tidegate.runtime.running import LiveQuery, Running
 from tidegate.runtime.settings import Settings, budget_of
-from tidegate.runtime.snapshots import instant_of, running_in, tables_in, with_order, without_order
+from tidegate.runtime.snapshots import instant_of, refuse_reading, running_in, with_order, without_order
 from tidegate.runtime.system_tables import SYSTEM_TABLES, mentions_system_tables, system_tables_in
 from tidegate.runtime.waiting import WaitingQuery
 from tidegate.scalars.coercion import type_named
@@ -65,8 +67,20 @@ from tidegate.types import TIMESTAMP, Schema, Type, Value
 Progress = Callable[[float], None]
 
 
+@overload
+def connect(spark: str, *, token: str | None = None) -> RemoteSession: ...
+
+
+@overload
 def connect(
-    spark: SparkSession | None = None,
+    spark: SparkSession | None = None, master: str | None = None, state: str | None = None, partitions: int | None = None,
+    verbose: bool = False, policy: Policy = OPEN, packages: Sequence[str] = (), conf: Mapping[str, str] | None = None,
+    memory: str | float | None = None, work: float | None = None,
+) -> Session: ...  # fmt: skip
+
+
+def connect(
+    spark: SparkSession | str | None = None,
     master: str | None = None,
     state: str | None = None,
     partitions: int | None = None,
@@ -76,7 +90,8 @@ def connect(
     conf: Mapping[str, str] | None = None,
     memory: str | float | None = None,
     work: float | None = None,
-) -> Session:
+    token: str | None = None,
+) -> Session | RemoteSession:
     """A session. Spark starts when it is first needed: on this machine's cores, or at `master`.
 
     `state` is a directory or URI for state and results (default: a temporary directory, gone with the session).
@@ -85,8 +100,11 @@ def connect(
     `policy` says what statements may reach: everything, or, for statements of others, `tidegate.CLOSED` and what is named.
     `packages` are connectors that Spark fetches at its start, as `"group:artifact:version"`; `conf` are settings of Spark's.
     `memory` ("2 GB") and `work` (0.7 of the cores) are budgets for live queries: see `SET memory`.
+    Given a server's address (`tidegate serve`) and a `token`, the session is that server's, and needs no Spark here.
     Example: `tg = tidegate.connect(state="state")`
     """
+    if isinstance(spark, str):
+        return RemoteSession(spark, token)
     return Session(spark, master, state, partitions, verbose, policy, packages, conf, memory, work)
 
 
@@ -113,7 +131,7 @@ class Session(OwnConnectors, Settings):
         self._given, self._master, self._state = spark, master, state
         self._partitions, self._verbose = partitions, verbose
         self._packages = (packages,) if isinstance(packages, str) else tuple(packages)
-        self._conf, self._asked = checked_conf(conf or {}), 0
+        self._conf, self._numbers = checked_conf(conf or {}), count(1)
         self.resources = Resources(budget_of(memory, work))
         self.running = Running(lambda: self.engine, partitions, self.resources)
         self.starting = Starting(
@@ -263,8 +281,7 @@ class Session(OwnConnectors, Settings):
         else and DESCRIBE lists.
         Example: `tg.sql("SELECT room FROM Temp WINDOW(RANGE 5) AS OF 4").show()`
         """
-        last = deque(self.results(script, progress), maxlen=1)
-        return last[0] if last else None
+        return next(reversed(deque(self.results(script, progress), maxlen=1)), None)
 
     def results(self, script: str, progress: Progress | None = None) -> Iterator[Any]:
         """Run a script; what each statement gives, as soon as it is there. Queries over the same recorded streams are run in one go.
@@ -284,7 +301,7 @@ class Session(OwnConnectors, Settings):
             case syntax.CreateBase() | syntax.CreateView() | syntax.DropDefinition():
                 if not isinstance(statement, syntax.DropDefinition):
                     self._refuse_running(statement.this.name, span_of(statement.this), text)
-                self._refuse_reading(statement, text)
+                refuse_reading(statement, self.running, self.catalog, text)
                 self.catalog = define(statement, self.catalog, text, self._ask)
                 inferred = isinstance(statement, syntax.CreateBase) and statement.args.get("columns") is None
                 return self.describe(statement.this.name) if inferred else None
@@ -394,10 +411,9 @@ class Session(OwnConnectors, Settings):
 
         Example: `tg.describe("Temp")` gives `[("room", "STRING"), ("degrees", "BIGINT"), ("t", "BIGINT (TS)")]`
         """
-        definition, live = self.catalog.find(name), self.running.find(name)
-        if definition is None and live is not None:
-            return [(f.name, str(f.type)) for f in live.result.schema]
-        if definition is None:
+        if (definition := self.catalog.find(name)) is None:
+            if (live := self.running.find(name)) is not None:
+                return [(f.name, str(f.type)) for f in live.result.schema]
             raise (
                 Diagnostic(
                     "UNKNOWN_STREAM",
@@ -416,14 +432,13 @@ class Session(OwnConnectors, Settings):
     def bound_query(self, statement: exp.Expression, text: str) -> Query:
         """A parsed query, bound; `text` is the script it stands in."""
         text = masked(text)
-        self._refuse_reading(statement, text)
+        refuse_reading(statement, self.running, self.catalog, text)
         bound, data = bind(statement, self.catalog, text, self._ask), self.data
         data = {**data, **{t.name: t.rows(self.running) for t in system_tables_in(bound.plan, bound.catalog)}}
         return Query(self, bound, self._next_name(), data)
 
     def _next_name(self) -> str:
-        self._asked += 1
-        return f"q{self._asked}"
+        return f"q{next(self._numbers)}"
 
     @cached_property
     def _ask(self) -> Any:
@@ -497,8 +512,8 @@ class Session(OwnConnectors, Settings):
     def _stream(self, name: str) -> str:
         if isinstance(definition := self.catalog.find(name), StreamDefinition):
             return definition.name
-        hint = did_you_mean(name, self.catalog.names, "streams")
-        raise Diagnostic("UNKNOWN_STREAM", f"there is no stream '{name}'", help=hint)
+        known = did_you_mean(name, self.catalog.names, "streams")
+        raise Diagnostic("UNKNOWN_STREAM", f"there is no stream '{name}'", help=known)
 
     def start(self, asked: Asked, begin: bool) -> LiveQuery | WaitingQuery:
         """Add a query to the running graph of its kind of time, or begin one."""
@@ -578,20 +593,6 @@ class Session(OwnConnectors, Settings):
                 .at(span)
                 .locate(text)
             )
-
-    def _refuse_reading(self, statement: exp.Expression, text: str) -> None:
-        """A running query can be asked for a snapshot; a query that goes on with it has to say what it computes."""
-        for table in tables_in(statement):
-            if self.running.find(table.name) is not None and self.catalog.find(table.name) is None:
-                raise (
-                    Diagnostic(
-                        "RUNNING_QUERY",
-                        f"'{table.name}' is a running query: it has answers, and is no stream to read from",
-                        help=f"ask for a snapshot (SELECT … FROM {table.name} AS OF t), or make a view of its text and read that",
-                    )
-                    .at(span_of(table.this))
-                    .locate(text)
-                )
 
 
 def _type(returns: str | Type) -> Type:

@@ -23,6 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("runtime",),
     ("query",),
     ("script",),
+    ("remote",),
     ("session",),
 )
 """From the bottom up. All else (cli, server, shell …) is a front end, on top of these."""

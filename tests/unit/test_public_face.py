@@ -22,7 +22,7 @@ from tidegate.runtime.plotting import MOST_LINES, bars, draw_bars, draw_steps, s
 NOT_FOR_PEOPLE = {
     "Session": {"execute", "bound_query", "sink_of", "start", "set_option", "shown", "engine", "spark"},
     "Query": {"asked", "foresee", "into", "opened", "written", "stable_name"},
-    "Result": {"final_tick", "latest_tick", "horizon", "signed", "changes_between", "delivered", "first_tick", "kept_changes", "refuse_forgotten"},
+    "Result": {"final_tick", "latest_tick", "horizon", "signed", "changes_between", "delivered", "first_tick", "kept_changes", "refuse_forgotten", "snapshot_at", "changes_in_ticks"},
     "LiveQuery": set(),
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -9,11 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from tidegate.connectors.protocol import Source
-from tidegate.connectors.raw import POSITION, RawStream, shaped, stream_reader
+from tidegate.connectors.raw import CORRUPT, POSITION, REASON, RawStream, shaped, stream_reader
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import ARRIVAL, StreamDefinition
 from tidegate.language.signatures import Option, Signature
-from tidegate.spark.values import ddl, infer_columns, quote, schema_ddl
+from tidegate.spark.values import arrow_type, ddl, infer_columns, quote, schema_ddl
 
 
 class Memory(Source):
@@ -70,7 +71,7 @@ def read_taken(spark: SparkSession, definition: StreamDefinition, folder: str, s
 
 def _ddl(definition: StreamDefinition) -> str:
     stamp = f", {ARRIVAL} TIMESTAMP" if definition.stamped else ""
-    return f"{schema_ddl(definition.columns)}, {POSITION} BIGINT{stamp}"
+    return f"{schema_ddl(definition.columns)}, {CORRUPT} STRING, {REASON} STRING, {POSITION} BIGINT{stamp}"
 
 
 def arrow_rows(definition: StreamDefinition, data: Any) -> pa.Table:
@@ -80,6 +81,15 @@ def arrow_rows(definition: StreamDefinition, data: Any) -> pa.Table:
     _, table = infer_columns(data, definition.columns)
     positions = pa.array(range(table.num_rows), pa.int64())
     return table.append_column(POSITION, positions)
+
+
+def refused_rows(definition: StreamDefinition, refused: Sequence[tuple[str, str]]) -> pa.Table:
+    """What was handed in and is no row of the stream: pairs of its text and the reason, for the quarantine."""
+    nothing = [pa.nulls(len(refused), arrow_type(c.type)) for c in definition.columns]
+    positions = pa.array(range(len(refused)), pa.int64())
+    told = [pa.array([pair[i] for pair in refused], pa.string()) for i in (0, 1)]
+    names = [*(c.name for c in definition.columns), POSITION, CORRUPT, REASON]
+    return pa.table([*nothing, positions, *told], names=names)
 
 
 def stamped_rows(rows: pa.Table, now: int) -> pa.Table:

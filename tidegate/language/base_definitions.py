@@ -254,7 +254,7 @@ def read_call(
             f"there is no {what} '{call.name}'",
             help=did_you_mean(call.name, list(known), f"{what}s"),
         ).at(span_of(call.this))
-    arguments = tuple(_constant(a) for a in call.expressions)
+    arguments = tuple(_expanded(a, catalog.policy) for a in call.expressions)
     with _placing(call):
         connector.signature.check_arguments(arguments)
     for parameter, value, node in zip(
@@ -263,7 +263,7 @@ def read_call(
         with _placing(node):
             catalog.policy.check_value(what, name, parameter.name, value)
     signature = replace(connector.signature, options=(*connector.signature.options, *common))
-    given = _options(options or [], signature)
+    given = _options(options or [], signature, catalog.policy)
     for node in options or []:
         option = signature.known(node.this.name)
         with _placing(node):
@@ -289,10 +289,12 @@ def _placing(node: exp.Expression) -> Iterator[None]:
         raise diagnostic.at(span_of(node)) from None
 
 
-def _options(nodes: list[exp.Expression], signature: Signature) -> tuple[tuple[str, str], ...]:
+def _options(
+    nodes: list[exp.Expression], signature: Signature, policy: Policy
+) -> tuple[tuple[str, str], ...]:
     found: dict[str, str] = {}
     for node in nodes:
-        value = _constant(node.expression)
+        value = _expanded(node.expression, policy)
         learn(node.this.name, value)
         try:
             option = signature.known(node.this.name)
@@ -302,6 +304,12 @@ def _options(nodes: list[exp.Expression], signature: Signature) -> tuple[tuple[s
         except Diagnostic as diagnostic:
             raise diagnostic.at(span_of(node)) from None
     return tuple(sorted(found.items()))
+
+
+def _expanded(node: exp.Expression, policy: Policy) -> object:
+    """A constant, with values of the environment where it names them."""
+    with _placing(node):
+        return policy.expanded(_constant(node))
 
 
 def _constant(node: exp.Expression) -> object:

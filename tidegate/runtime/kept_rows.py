@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from tidegate.connectors.raw import POSITION, RawStream
+from tidegate.connectors.raw import CORRUPT, POSITION, REASON, RawStream
 from tidegate.language.catalog import StreamDefinition
 from tidegate.storage import Storage, name_in_path
 from tidegate.time import MAX, MIN
@@ -170,6 +170,8 @@ class KeptRows:
         entered, table = Entered.of(name), pq.read_table(self._path(name)).replace_schema_metadata()
         if self.definition.time_column not in table.column_names:
             return None  # lines of text, of which only the reader can tell the time
+        if REASON in table.column_names:  # what was refused when it came is not read again
+            table = table.filter(pc.is_null(table[REASON])).drop_columns([CORRUPT, REASON])
         ticks = table.column(str(self.definition.time_column))
         ticks = ticks.cast(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(ticks.type) else ticks
         ticks = ticks.cast(pa.int64())

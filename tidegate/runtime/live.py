@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from tidegate.algebra.operators import Node
-from tidegate.connectors.memory import arrow_rows, stamped_rows
+from tidegate.connectors.memory import arrow_rows, refused_rows, stamped_rows
 from tidegate.connectors.registry import SOURCES
 from tidegate.connectors.sinks import Sink
 from tidegate.connectors.sources import RawStream, read_live
@@ -302,9 +302,16 @@ class LiveRun:
             )
         self._publish(name, self._encoded(definition, rows))
 
+    def refuse(self, name: str, refused: Sequence[tuple[str, str]]) -> None:
+        """Put what is no row of a `memory` source (its text, and the reason) into the stream's quarantine, with the next epoch."""
+        definition = self.graph.definitions[name]
+        self._publish(name, self._written(definition, refused_rows(definition, refused)))
+
     def _encoded(self, definition: StreamDefinition, rows: Any) -> bytes:
+        return self._written(definition, arrow_rows(definition, rows))
+
+    def _written(self, definition: StreamDefinition, table: pa.Table) -> bytes:
         sink = pa.BufferOutputStream()
-        table = arrow_rows(definition, rows)
         pq.write_table(stamped_rows(table, self.graph.wall()) if definition.stamped else table, sink)
         return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 

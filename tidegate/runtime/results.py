@@ -168,7 +168,7 @@ class Result(Readable):
     def _tagged(self, low: int, high: int) -> DataFrame:
         """The changes as `op`, `c0`, …, `ts` in ticks."""
         names = self._columns()
-        parts = [p for p in self.parts() if _changes_within(p.counts, low, high)]
+        parts = [p for p in self.parts() if changes_within(p.counts, low, high)]
         rows = self._read(parts)  # first: columns can be spoken of only where there is a Spark
         ends = F.explode(F.expr("array(struct(ts AS t, n AS d), struct(te AS t, -n AS d))")).alias("e")
         events = rows.select(*names, ends).select(*names, "e.t", "e.d")
@@ -195,10 +195,16 @@ class Result(Readable):
         empty table, they give every snapshot.
         """
         if form == "changes":
-            tagged = self._tagged(low, high).coalesce(1)
-            rank = F.expr("CASE op WHEN '-' THEN 0 WHEN 'u' THEN 1 ELSE 2 END")
-            return self._shown(tagged.sortWithinPartitions("ts", rank))
-        return self.latest() if high == MAX else self._snapshot(high - 1)
+            return self._shown(self._in_order(low, high))
+        return self.latest() if high == MAX else self.snapshot_at(high - 1)
+
+    def _in_order(self, low: int, high: int) -> DataFrame:
+        rank = F.expr("CASE op WHEN '-' THEN 0 WHEN 'u' THEN 1 ELSE 2 END")
+        return self._tagged(low, high).coalesce(1).sortWithinPartitions("ts", rank)
+
+    def changes_in_ticks(self, low: int, high: int) -> DataFrame:
+        """The changes of [low, high) in their order: `op`, `c0`, …, and `ts` in ticks."""
+        return self._in_order(low, high).selectExpr("op", *self._named(self._columns()), "ts")
 
     def first_tick(self, since: int | datetime | str | None) -> int:
         """Where changes from an instant on (None: from the first that is kept) begin."""
@@ -221,7 +227,7 @@ class Result(Readable):
 
         Example: `r.at(4).show()`, or `r.at("2026-01-01 12:00").show()`
         """
-        return self._snapshot(self.final_tick(instant, batch))
+        return self.snapshot_at(self.final_tick(instant, batch))
 
     def final_tick(self, instant: int | datetime | str, batch: int | None = None) -> int:
         """The tick of an instant at which the answer is final and kept; of its batches the last, or the one given."""
@@ -269,7 +275,7 @@ class Result(Readable):
 
         Example: `r.latest().show()`
         """
-        return self._snapshot(self.latest_tick())
+        return self.snapshot_at(self.latest_tick())
 
     def latest_tick(self) -> int:
         """The instant of the latest complete answer."""
@@ -277,7 +283,8 @@ class Result(Readable):
         newest = max((s.newest for s in manifest.sources.values()), default=MIN)
         return max(newest if manifest.finished else manifest.upto - 1, MIN)
 
-    def _snapshot(self, t: int) -> DataFrame:
+    def snapshot_at(self, t: int) -> DataFrame:
+        """The rows that are valid at a tick."""
         names = self._columns()
         parts = [p for p in self.parts() if p.counts.min_ts <= t < p.counts.max_te]
         valid = self._read(parts).filter((F.col("ts") <= F.lit(t)) & (F.lit(t) < F.col("te")))
@@ -371,7 +378,8 @@ def _tick(tick: int) -> str:
     return f"({MIN + 1}L - 1L)" if tick == MIN else f"{tick}L"
 
 
-def _changes_within(counts: RowCounts, low: int, high: int) -> bool:
+def changes_within(counts: RowCounts, low: int, high: int) -> bool:
+    """Whether rows may begin or end at instants of [low, high)."""
     return counts.min_ts < high and (counts.max_ts >= low or counts.max_te >= low)
 
 

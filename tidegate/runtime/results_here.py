@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tidegate.kernels.rows import to_arrow
 from tidegate.runtime.ledger import ResultPart
-from tidegate.runtime.results import Result, matched
+from tidegate.runtime.results import Result, changes_within, matched
 from tidegate.scalars.columns import dtype
 from tidegate.spark.values import arrow_type
 from tidegate.time import MAX, MIN
@@ -24,7 +24,8 @@ def intervals_here(result: Result) -> pa.Table | None:
     """The rows with `valid_from` and `valid_to`, in this order; None: Spark is to read them."""
     parts = result.parts()
     changing = any(p.counts.negative for p in parts) or not result.instants
-    rows = None if changing and result.instants else _rows(result, parts)
+    forgotten = result.horizon() != MIN
+    rows = None if forgotten or (changing and result.instants) else _rows(result, parts)
     if rows is None:
         return None
     if changing:
@@ -38,9 +39,10 @@ def intervals_here(result: Result) -> pa.Table | None:
     return _table(result, rows, {"ts": pa.field("valid_from", time), "te": pa.field("valid_to", time)})
 
 
-def snapshot_here(result: Result, tick: int) -> pa.Table | None:
+def snapshot_here(result: Result, tick: int, most: int = MOST) -> pa.Table | None:
     """The rows of `Result.at`; None: Spark is to read them."""
-    rows, names = _rows(result, result.parts()), _names(result)
+    parts = [p for p in result.parts() if p.counts.min_ts <= tick < p.counts.max_te]
+    rows, names = _rows(result, parts, most), _names(result)
     if rows is None:
         return None
     valid = rows.filter((pl.col("ts") <= tick) & (pl.col("te") > tick))
@@ -49,19 +51,41 @@ def snapshot_here(result: Result, tick: int) -> pa.Table | None:
     return _table(result, _repeated(valid), {})
 
 
+def changes_here(result: Result, low: int, high: int, most: int = MOST) -> pa.Table | None:
+    """The rows of `Result.delivered` with `op` and `ts` in ticks, in their order; None: Spark is to read them."""
+    rows = _rows(result, [p for p in result.parts() if changes_within(p.counts, low, high)], most)
+    if rows is None:
+        return None
+    names = _names(result)
+    starts = rows.select(*names, "ts", "n")
+    ends = rows.select(*names, pl.col("te").alias("ts"), -pl.col("n"))
+    inside = pl.concat([starts, ends]).filter((pl.col("ts") >= low) & (pl.col("ts") < min(high, MAX)))
+    net = inside.group_by(*names, "ts").agg(pl.col("n").sum()).filter(pl.col("n") != 0)
+    op = pl.when(pl.col("n") > 0).then(pl.lit("+")).otherwise(pl.lit("-")).alias("op")
+    tagged = _repeated(net.with_columns(op, pl.col("n").abs()))
+    if result.key is not None:
+        both = pl.col("op").n_unique().over([f"c{i}" for i in result.key] + ["ts"]) == 2
+        tagged = tagged.with_columns(both.alias("both")).filter((pl.col("op") == "+") | ~pl.col("both"))
+        updated = pl.when(pl.col("both")).then(pl.lit("u")).otherwise(pl.col("op")).alias("op")
+        tagged = tagged.with_columns(updated)
+    rank = pl.col("op").replace_strict({"-": 0, "u": 1, "+": 2})
+    more = {"op": pa.field("op", pa.string()), "ts": pa.field("ts", pa.int64())}
+    return _table(result, tagged.sort("ts", rank), more)
+
+
 def signed_here(result: Result) -> pl.DataFrame | None:
     """The rows of `Result.signed`, as kernels hold them; None: Spark is to read them."""
-    return _rows(result, result.parts())
+    return None if result.horizon() != MIN else _rows(result, result.parts())
 
 
 def _names(result: Result) -> list[str]:
     return [f"c{i}" for i in range(len(result.schema))]
 
 
-def _rows(result: Result, parts: Sequence[ResultPart]) -> pl.DataFrame | None:
+def _rows(result: Result, parts: Sequence[ResultPart], most: int = MOST) -> pl.DataFrame | None:
     """The signed rows of an answer, if they are few and of types that are the same here."""
-    plain = result.selection is None and result.width == 1 and result.horizon() == MIN
-    if result.storage.local is None or not plain or sum(p.counts.rows for p in parts) > MOST:
+    plain = result.selection is None and result.width == 1
+    if result.storage.local is None or not plain or sum(p.counts.rows for p in parts) > most:
         return None
     types = [f.type for f in result.schema]
     if any(t.name == "VOID" or pa.types.is_nested(arrow_type(t)) for t in types):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -91,6 +91,11 @@ class Running:
     def storage(self) -> Storage:
         """Where runs and graphs are kept."""
         return self._engine().storage
+
+    @property
+    def runs(self) -> list[LiveRun]:
+        """The graphs that run."""
+        return list(self._runs.values())
 
     def lines(self) -> list[QueryLine]:
         """What is known of every query: those that run, and those that the state holds and nobody runs."""
@@ -251,6 +256,11 @@ class Running:
         more = "; rows that are there already are given with the stream"
         for run in self._reading(name, "the rows would be nowhere", more):
             run.push(name, rows)
+
+    def refuse(self, name: str, refused: Sequence[tuple[str, str]]) -> None:
+        """Tell every graph that reads a stream what was handed in and is no row of it."""
+        for run in self._reading(name, "what was refused would be nowhere"):
+            run.refuse(name, refused)
 
     def promise(self, name: str, instant: int | datetime | str) -> None:
         """Tell every graph that reads a stream that no row of it before this instant will come."""

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 from sqlglot import exp
 
 from tidegate.errors import Diagnostic, did_you_mean
+from tidegate.language.catalog import Catalog
 from tidegate.runtime.running import LiveQuery, Running
 from tidegate.scalars.expressions import span_of
 from tidegate.scalars.meaning import compile_scalar
@@ -32,6 +33,21 @@ def running_in(statement: exp.Expression, running: Running) -> dict[str, LiveQue
     """The running queries that a statement reads, by their names."""
     found = (running.find(table.name) for table in tables_in(statement))
     return {query.name: query for query in found if query is not None}
+
+
+def refuse_reading(statement: exp.Expression, running: Running, catalog: Catalog, text: str) -> None:
+    """A running query can be asked for a snapshot; a query that goes on with it has to say what it computes."""
+    for table in tables_in(statement):
+        if running.find(table.name) is not None and catalog.find(table.name) is None:
+            raise (
+                Diagnostic(
+                    "RUNNING_QUERY",
+                    f"'{table.name}' is a running query: it has answers, and is no stream to read from",
+                    help=f"ask for a snapshot (SELECT … FROM {table.name} AS OF t), or make a view of its text and read that",
+                )
+                .at(span_of(table.this))
+                .locate(text)
+            )
 
 
 def without_order(statement: exp.Expression) -> tuple[exp.Expression, Ordering]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.errors import Diagnostic, did_you_mean, foreign
+from tidegate.remote import RemoteQuery
 from tidegate.runtime.running import LiveQuery
 from tidegate.session import Session
 from tidegate.spark.values import quote
@@ -19,6 +20,7 @@ from tidegate.terminal.completing import StatementCompleter
 from tidegate.terminal.options import text_of_script
 from tidegate.terminal.progress import Report, interruptible, with_progress
 from tidegate.terminal.reading import PipedReader, Reader, TerminalReader
+from tidegate.terminal.remote_shell import RemoteShellSession
 
 SHELL_ROWS = 1000
 """How many rows of an answer the shell shows, page by page, where nobody says."""
@@ -52,9 +54,14 @@ class Shell:
     """Reads statements and shows their results."""
 
     def __init__(
-        self, session: Session, printer: Printer | None = None, reader: Reader | None = None
+        self,
+        session: Session | RemoteShellSession,
+        printer: Printer | None = None,
+        reader: Reader | None = None,
     ) -> None:
-        self.session = session
+        found: Any = session
+        self.is_remote = isinstance(session, RemoteShellSession)
+        self.session: Any = session  # a remote one has what is asked of it here
         session.here = True
         self.timing, self.paging = True, True
         printer = printer or Printer()
@@ -62,7 +69,7 @@ class Shell:
         commands = [c.name for c in COMMANDS.values()]
         if reader is None:
             terminal = sys.stdin.isatty() and sys.stdout.isatty()
-            reader = TerminalReader(StatementCompleter(session, commands)) if terminal else PipedReader()
+            reader = TerminalReader(StatementCompleter(found, commands)) if terminal else PipedReader()
         self.reader = reader
         self.left = False
 
@@ -109,7 +116,7 @@ class Shell:
         """Run statements one after the other, up to the first that fails."""
         began = time.perf_counter()
         for result, found in with_progress(self.session, lambda report: self._results(text, report)):
-            if isinstance(result, LiveQuery):
+            if isinstance(result, LiveQuery | RemoteQuery):
                 name = result.name if result.name.isidentifier() else quote(result.name)
                 self.printer.say(f"query {name} is running: SELECT * FROM {name} AS OF …, \\dq, STOP {name}")
             elif found is not None:
@@ -124,7 +131,7 @@ class Shell:
 
         def following() -> list[tuple[Any, Rows | None]]:
             for result in results:
-                shown = result is not None and not isinstance(result, LiveQuery)
+                shown = result is not None and not isinstance(result, LiveQuery | RemoteQuery)
                 return [(result, rows_of(result, self.printer.limit) if shown else None)]
             return []
 
@@ -143,7 +150,9 @@ class Shell:
         command.do(self, rest.strip())
 
     def _end(self) -> None:
-        if self.session.running.names:
+        if self.is_remote:  # what runs is the server's
+            self.session.close()
+        elif self.session.running.names:
             with console.status("stopping the queries that run"), self._telling():
                 self.session.close()
 

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from sqlglot import exp
 
 from tidegate.connectors.files import local_files
+from tidegate.connectors.raw import REASON
 from tidegate.exchange.blocks import key_types, partitions_of
 from tidegate.exchange.lanes import Lane
 from tidegate.exchange.tagged_rows import parts_of
@@ -257,6 +258,8 @@ def _part(path: str, number: int, definition: StreamDefinition, needed: Collecti
         return None
     stored = {f.name: f.type for f in metadata.schema.to_arrow_schema()}
     types = {c.name: arrow_type(c.type) for c in definition.columns if c.name in needed}
+    if REASON in stored:  # rows that were refused when they were handed in
+        return None
     if any(not _is_same(stored.get(name), type_) for name, type_ in types.items()):
         return None
     names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
