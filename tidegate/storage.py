@@ -6,6 +6,7 @@ kept elsewhere is *sealed*: its name says its size and its checksum, and whoever
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -13,8 +14,8 @@ import secrets
 import shutil
 import uuid
 import zlib
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -127,10 +128,10 @@ class Storage:
     def write(self, name: str, data: bytes | pa.Buffer) -> None:
         """Write a file that nobody else writes."""
         if self.local is not None:
-            with self._new(name, open) as sink:
+            with self._room_for(name, len(data)), self._new(name, open) as sink:
                 sink.write(data)
+                sink.flush()
                 if self.durable:
-                    sink.flush()
                     os.fsync(sink.fileno())
             return
         system, root = self._remote()
@@ -139,8 +140,35 @@ class Storage:
 
     def write_rows(self, name: str, rows: pa.Table) -> None:
         """Write a file of this machine that nobody else writes, as an Arrow stream."""
-        with self._new(name, pa.OSFile) as sink, ipc.new_stream(sink, rows.schema) as writer:
+        with (
+            self._room_for(name, rows.nbytes),
+            self._new(name, pa.OSFile) as sink,
+            ipc.new_stream(sink, rows.schema) as writer,
+        ):
             writer.write_table(rows)
+
+    @contextmanager
+    def _room_for(self, name: str, size: int) -> Iterator[None]:
+        """Tell a full disk from other failures, and leave nothing half written behind."""
+        try:
+            yield
+        except OSError as problem:
+            if problem.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise
+            with suppress(OSError):
+                os.remove(self.path(name))
+            raise self._full(name, size) from None
+
+    def _full(self, name: str, size: int) -> Diagnostic:
+        place = os.path.dirname(self.path(name))
+        while not os.path.isdir(place):
+            place = os.path.dirname(place)
+        found = os.statvfs(place)
+        return Diagnostic(
+            "DISK_FULL",
+            f"{place} has no room for {size:,} bytes more ({found.f_bavail * found.f_frsize:,} bytes are free)",
+            help="make room and start again: nothing of what could not be written counts, and nothing is lost",
+        )
 
     def _new(self, name: str, opener: Callable[..., Any]) -> Any:
         full = self.path(name)

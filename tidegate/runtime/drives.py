@@ -131,6 +131,8 @@ class DirectDrive:
                 found = {n: inbox.taken(self._spark, graph.wall()) for n, inbox in self._inboxes.items()}
                 taken = {name: files for name, files in found.items() if files is not None}
                 if not taken and graph.rests:
+                    if graph.deliveries.away:
+                        graph.deliver()
                     return more
                 try:
                     graph.epoch(None, None, taken=taken)

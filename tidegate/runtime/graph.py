@@ -119,7 +119,7 @@ class LiveGraph(Changing):
         """How far time had passed when a query left, by its owner's mark: its answer is not known any further."""
         self.files_limit = FILES
         """More result files of one kind than this are merged."""
-        self._deliveries = Deliveries()
+        self.deliveries = Deliveries()
         self._physical: Physical | None = None
         self._aside: list[Refused] = []
         self._neighbours = Neighbours()
@@ -140,7 +140,8 @@ class LiveGraph(Changing):
         with self.lock:
             if self.ledger.released:
                 self.ledger = Ledger.held(self.storage)
-                self._deliveries, self._physical, self._places, self._left = Deliveries(), None, None, []
+                self.deliveries = Deliveries(patient=self.deliveries.patient)
+                self._physical, self._places, self._left = None, None, []
                 self._publish()
 
     def release(self) -> None:
@@ -268,6 +269,7 @@ class LiveGraph(Changing):
             if name in self._queries:
                 query = self._queries[name]
                 self._ended[query.known.owner] = self.ledger.latest.upto
+                self.deliveries.leave(query.known.owner)
                 if query.has_run(self.ledger.latest):
                     self._left = [*self._left, query]
                 self._queries = {n: q for n, q in self._queries.items() if n != name}
@@ -477,6 +479,8 @@ class LiveGraph(Changing):
 
     def _tidy(self) -> None:
         """Keep the number of files flat; answers stay, except those that are older than the retention."""
+        if self.deliveries.away:
+            return  # what a sink has not got yet must stay as it is
         horizon = None
         if self.retention is not None and self.ledger.latest.horizon != MIN:
             horizon = self.ledger.latest.horizon
@@ -556,7 +560,14 @@ class LiveGraph(Changing):
         """Bring every sink up to the last committed epoch."""
         for query in self._queries.values():
             if query.sinks:
-                self._deliveries.bring(query.sinks, query.known.owner, self.answer(query), self.ledger)
+                self.deliveries.bring(query.sinks, query.known.owner, self.answer(query), self.ledger)
+
+    def sinks_behind(self) -> dict[str, list[dict[str, Any]]]:
+        """The sinks that fail, by query."""
+        told = {
+            n: self.deliveries.status(q.sinks, q.known.owner, self.ledger) for n, q in self._queries.items()
+        }
+        return {name: sinks for name, sinks in told.items() if sinks}
 
     # Figures.
 

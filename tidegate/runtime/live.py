@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -105,6 +105,7 @@ class LiveRun:
         drive = self._made()
         self.every = drive.pace if self._asked_pace is None else self._asked_pace
         self._note("running")
+        self.graph.deliveries.patient = True
         drive.start(self.every)
 
     def drain(self) -> None:
@@ -116,6 +117,7 @@ class LiveRun:
             self.drain()
             self.start()
             return
+        self.graph.deliveries.patient = False
         try:
             self._made().drain()
         finally:
@@ -287,6 +289,7 @@ class LiveRun:
             "catching_up": dict.fromkeys(found["catching_up"], part),
             "files": {name: gate.status() for name, gate in self._gates.items()},
             "away": {n: p.away.status() for n, p in self._polled.items() if p.away is not None},
+            "sinks": self.graph.sinks_behind(),
             "running": self.is_active,
             "resources": None if self.manager is None else self.manager.status(),
             "waiting_for": self.graph.missing() if self._waiting is not None else [],
@@ -375,7 +378,8 @@ class LiveRun:
             yield
         except Exception as problem:
             self.failure = foreign(problem)
-            self._note("failed")
+            with suppress(Exception):  # what has failed is told, not that there is no room to note it
+                self._note("failed")
             raise self.failure from problem
         if self.manager is not None:
             self.manager.look()
