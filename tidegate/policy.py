@@ -20,7 +20,7 @@ from typing import Literal
 from tidegate.errors import Diagnostic
 from tidegate.redaction import learn, masked
 
-FILES = frozenset({"csv", "json", "parquet"})
+FILES = frozenset({"avro", "csv", "json", "parquet"})
 """Connectors that are files."""
 
 _ALWAYS = frozenset({"memory"})

@@ -10,6 +10,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -202,6 +203,14 @@ def _parquet(**columns: pa.Array) -> bytes:
     return sink.getvalue()
 
 
+def _avro(kind: str, *rows: Any) -> bytes:
+    sink = io.BytesIO()
+    members = [{"name": "a", "type": kind}, {"name": "t", "type": "long"}]
+    schema = {"type": "record", "name": "row", "fields": members if kind else members[1:]}
+    fastavro.writer(sink, schema, [{"a": a, "t": 1} for a in rows or (1,)])
+    return sink.getvalue()
+
+
 T = pa.array([1], pa.int64())
 FAILING = (
     Failing("a file that lacks a declared column", "csv", {"1.csv": b"b,t\n1,1\n"}, "UNKNOWN_COLUMN", "with the names that it has"),
@@ -225,6 +234,11 @@ FAILING = (
     ),
     Failing("a column that no file has", "parquet", {"1.parquet": _parquet(t=T)}, "UNKNOWN_COLUMN"),
     Failing("a file that is no Parquet", "parquet", {"1.parquet": b"a,t\n1,1\n"}, "SOURCE_BROKEN"),
+    Failing("a column stored wider than declared", "avro", {"1.avro": _avro("long")}, "TYPE_MISMATCH"),
+    Failing("another type in a later file only", "avro", {"1.avro": _avro("int"), "2.avro": _avro("string", "1")}, "TYPE_MISMATCH"),
+    Failing("a column that no file has", "avro", {"1.avro": _avro("")}, "UNKNOWN_COLUMN"),
+    Failing("a file that is no Avro", "avro", {"1.avro": b"a,t\n1,1\n"}, "SOURCE_BROKEN"),
+    Failing("a file that ends within a block", "avro", {"1.avro": _avro("int")[:-9]}, "SOURCE_BROKEN"),
     Failing("an option that does not exist", "csv", {"1.csv": b"a,t\n1,1\n"}, "UNKNOWN_OPTION", "did you mean 'separator'?", more="WITH (seperator = ';')"),
 )  # fmt: skip
 
@@ -235,6 +249,8 @@ PARQUET = (
 )
 
 LIVELY = (
+    Shown("a block whose content is damaged", "avro", "its records from the damage on are refused, and the other blocks used",
+          "test_avro_files.py::test_a_damaged_block_is_refused_and_the_others_are_used"),
     Shown("a TIMESTAMP more than a day past the clock", "live", "refused: `column 't' is too far ahead of the clock: …`; `ahead` says how far",
           "test_refusals.py::test_one_row_from_the_far_future_makes_no_other_late"),
     Shown("an integer time that is too large", "live, recorded", "used, unless `latest` bounds it: then refused: `column 't' is later than any row may be: …`",

@@ -23,7 +23,8 @@ DIRECTORY = Option("directory", meaning="where to write; it must not hold an ans
 OWNER = "_owner"
 
 
-def _compression(*codecs: str) -> Option:
+def compression_by(*codecs: str) -> Option:
+    """The option by which a sink's files are compressed."""
     return Option("compression", "choice", "of the files", ("none", *codecs), spark="compression")
 
 
@@ -84,13 +85,17 @@ class FileSink:
         try:
             rows = os.path.join(part, "rows")
             named = changes.toDF(*distinct_names(changes.columns))
-            named.coalesce(1).write.format(self.format).options(**dict(self.options)).save(rows)
+            self.save(named, rows)
             os.replace(rows, self._directory(epoch))
         finally:
             shutil.rmtree(part, ignore_errors=True)
         for before in self._epochs() if self.replaces else ():
             if before < epoch:
                 shutil.rmtree(self._directory(before))
+
+    def save(self, changes: DataFrame, folder: str) -> None:
+        """Write rows into a folder that is not there yet."""
+        changes.coalesce(1).write.format(self.format).options(**dict(self.options)).save(folder)
 
     def _directory(self, epoch: int) -> str:
         return os.path.join(self.path, f"epoch={epoch}")
@@ -107,7 +112,7 @@ class FileSinks:
     def open(self, arguments: Sequence[Any], settings: dict[str, str]) -> Sink:
         options = dict(self.defaults) | self.signature.for_spark(settings.items())
         return FileSink(
-            _on_this_machine(str(arguments[0])),
+            on_this_machine(str(arguments[0])),
             self.signature.name,
             tuple(sorted(options.items())),
             form_of(settings),
@@ -115,10 +120,10 @@ class FileSinks:
         )
 
 
-def _on_this_machine(path: str) -> str:
+def on_this_machine(path: str) -> str:
     """The directory that a path or URI means, which is not one of that name below the current one.
 
-    >>> _on_this_machine("file:///out/hot"), _on_this_machine("out/hot")
+    >>> on_this_machine("file:///out/hot"), on_this_machine("out/hot")
     ('/out/hot', 'out/hot')
     """
     if re.match(r"file:(/|///)[^/]", path):
@@ -135,7 +140,7 @@ PARQUET = FileSinks(
     Signature(
         "parquet",
         (DIRECTORY,),
-        (ANSWER, _compression("snappy", "gzip", "lz4", "zstd")),
+        (ANSWER, compression_by("snappy", "gzip", "lz4", "zstd")),
         1,
         meaning="columnar files",
     )
@@ -155,7 +160,7 @@ CSV = FileSinks(
             *TEXT_FORM,
             Option("quote_all", "boolean", "whether values stand in quotes without need", spark="quoteAll"),
             *FORMATS,
-            _compression("gzip", "bzip2", "lz4", "deflate"),
+            compression_by("gzip", "bzip2", "lz4", "deflate"),
         ),
         1,
         meaning="separated values",
@@ -180,7 +185,7 @@ JSON = FileSinks(
                 spark="ignoreNullFields",
             ),
             *FORMATS,
-            _compression("gzip", "bzip2", "lz4", "deflate"),
+            compression_by("gzip", "bzip2", "lz4", "deflate"),
         ),
         1,
         meaning="one object per line",

@@ -9,10 +9,10 @@ import gzip
 import os
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
@@ -38,6 +38,9 @@ FORMATS = (
     Option("timestamp_format", meaning="how TIMESTAMPs are written", spark="timestampFormat"),
     Option("date_format", meaning="how DATEs are written", spark="dateFormat"),
 )
+
+
+T = TypeVar("T")
 
 
 class FileSource(Source):
@@ -242,6 +245,24 @@ def opened(file: str) -> Iterator[IO[bytes]]:
             yield data
     except (OSError, EOFError, zlib.error, LookupError, csv.Error) as problem:
         raise Diagnostic("SOURCE_BROKEN", f"{file} cannot be read: {problem}") from problem
+
+
+def readable(files: Sequence[str], look: Callable[[str], T]) -> Iterator[tuple[T, str]]:
+    """What is found in files, and the files; those that are broken tell nothing, unless all are."""
+    first: Diagnostic | None = None
+    some = False
+    for file in files:
+        try:
+            found = look(file)
+        except Diagnostic as problem:
+            if problem.condition != "SOURCE_BROKEN":
+                raise
+            first = first or problem
+            continue
+        some = True
+        yield found, file
+    if first is not None and not some:
+        raise first
 
 
 def load(definition: StreamDefinition, reader: Any, path: str | list[str]) -> DataFrame:

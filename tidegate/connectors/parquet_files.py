@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from tidegate.connectors.files import (
     load,
     missing_column,
     path_of,
+    readable,
     values_in_names,
 )  # fmt: skip
 from tidegate.connectors.inference import type_of_texts
@@ -46,18 +46,16 @@ class ParquetFiles(FileSource):
                 raise missing_column(definition, column.name, list(found.values()), path_of(definition))
 
     def _columns(self, definition: StreamDefinition, files: Sequence[str]) -> Schema:
-        """Those of all files, and those in the names of folders."""
+        """Those of all files that can be read, each as the first that has it, and those in the names of folders."""
         found: dict[str, Field] = {}
-        for file in files:
-            for column in _schema(definition, file):
+        for stored, file in readable(files, lambda f: _schema(definition, f)):
+            for column in stored:
                 if column.name.lower() not in found:
                     found[column.name.lower()] = Field(column.name, _type_of(column, file))
         for name, values in values_in_names(os.path.abspath(path_of(definition))).items():
             known = [v for v in values if v != _NO_VALUE]
             found.setdefault(name, Field(name, type_of_texts(known)))
-        columns = tuple(found.values())
-        self.check(replace(definition, columns=columns), files)
-        return columns
+        return tuple(found.values())
 
     def form(self, definition: StreamDefinition, file: str) -> Any:
         _schema(definition, file)
@@ -96,7 +94,7 @@ def _schema(definition: StreamDefinition, file: str) -> pa.Schema:
                 f"column '{column.name}' of '{definition.name}' is stored in nanoseconds in {file}, and instants are microseconds",
                 help="write it so: frame.to_parquet(…, coerce_timestamps='us')",
             )
-        if found is not None and not _fits(column.type, found):
+        if found is not None and not fits(column.type, found):
             raise Diagnostic(
                 "TYPE_MISMATCH",
                 f"column '{column.name}' of '{definition.name}' is {column.type}, and {found} in {file}",
@@ -105,7 +103,7 @@ def _schema(definition: StreamDefinition, file: str) -> pa.Schema:
     return stored
 
 
-def _fits(declared: Type, stored: pa.DataType) -> bool:
+def fits(declared: Type, stored: pa.DataType) -> bool:
     """Whether a column may be declared so: numbers wider than they are stored, as nothing is cut off; all else as it is."""
     wanted = arrow_type(declared)
     if _is_number(wanted) and _is_number(stored):

@@ -17,6 +17,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
 from tidegate.connectors import file_sinks
+from tidegate.connectors.avro_files import AvroFiles
+from tidegate.connectors.avro_sinks import AvroSinks
 from tidegate.connectors.console import Console
 from tidegate.connectors.csv_files import CsvFiles
 from tidegate.connectors.json_files import JsonFiles
@@ -106,9 +108,11 @@ def _by_name(connectors: list[C]) -> dict[str, C]:
 
 
 _SOURCES: list[Source] = [
-    CsvFiles(), JsonFiles(), ParquetFiles(), Kafka(), SocketLines(), Memory(), Rate(), SparkFormat(),
+    CsvFiles(), JsonFiles(), ParquetFiles(), AvroFiles(), Kafka(), SocketLines(), Memory(), Rate(), SparkFormat(),
 ]  # fmt: skip
-_SINKS: list[SinkConnector] = [file_sinks.PARQUET, file_sinks.CSV, file_sinks.JSON, Console(), Noop()]
+_SINKS: list[SinkConnector] = [
+    file_sinks.PARQUET, file_sinks.CSV, file_sinks.JSON, AvroSinks(), Console(), Noop(),
+]  # fmt: skip
 
 SOURCES: Registry[Source] = Registry("source", _by_name(_SOURCES))
 SINKS: Registry[SinkConnector] = Registry("sink", _by_name(_SINKS))

@@ -13,7 +13,7 @@ from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
 FORMATS = {
     ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet",
-    ".pq": "parquet",
+    ".pq": "parquet", ".avro": "avro",
 }  # fmt: skip
 _PACKED = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
 
