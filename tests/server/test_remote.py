@@ -36,7 +36,7 @@ def test_a_session_on_a_server(tg: RemoteSession) -> None:
     rows = [{"room": "a", "at": f"2026-01-01 00:00:0{s}", "price": f"{s}.50"} for s in (1, 2, 9)]
     assert tg.push("Temp", [*rows, {"room": "b", "at": "never", "price": "1"}]) == (3, 1)
     hot = tg.running("latest")
-    until(lambda: hot.latest().num_rows, "an answer")
+    until(lambda: hot.status()["watermark"], "an answer")
     at = hot.at("2026-01-01 00:00:02")
     assert [(r["room"], str(r["top"])) for r in at.to_pylist()] == [("a", "2.50")]
     assert hot.intervals().column_names == ["room", "top", "valid_from", "valid_to"]
