@@ -56,6 +56,8 @@ class Estimate:
     memory_rows: float = 0.0
     memory_bytes: float = 0.0
     work_seconds: float = 0.0
+    bunch: float = 1.0
+    """Rows that begin and end at once, as those do that meet an instant."""
     priced: str = ""
     """The name under which prices know it: a kernel's, and where its steps differ much, what it is used for."""
 
@@ -70,8 +72,8 @@ class Estimate:
 
     @cached_property
     def combinations(self) -> float:
-        """How many different rows there could be."""
-        return combined(self.columns)
+        """How many different rows there could be at an instant."""
+        return combined(self.columns, self.validity)
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ class Setting:
         changes: bool = False,
         retractions: float | None = None,
         kept: Sequence[tuple[float, float]] = (),
+        bunch: float = 1.0,
     ) -> Estimate:
         """What a kernel makes of its inputs; `kept` are numbers of rows that it keeps, and their sizes."""
         rate, standing = min(max(rate, 0.0), MOST), min(max(standing, 0.0), MOST)
@@ -138,13 +141,14 @@ class Setting:
             rows,
             sum(k * (size + HELD) for k, size in kept),
             work,
+            max(1.0, bunch),
             kernel,
         )
 
 
-def combined(columns: Iterable[ColumnStatistics]) -> float:
-    """How many combinations of values some columns can have."""
-    return min(MOST, math.prod(max(1.0, c.distinct) for c in columns))
+def combined(columns: Iterable[ColumnStatistics], ticks: float = math.inf) -> float:
+    """How many combinations of values some columns can have, in rows of so many ticks."""
+    return min(MOST, math.prod(max(1.0, c.about(ticks)) for c in columns))
 
 
 # row by row ------------------------------------------------------------------------------------------------------------
@@ -163,6 +167,7 @@ def filtered(on: Setting, input: Estimate, predicate: exp.Expression) -> Estimat
         granule=input.granule,
         changes=input.changes,
         retractions=input.retractions * part,
+        bunch=input.bunch * part,
     )
 
 
@@ -187,6 +192,7 @@ def alike(on: Setting, kernel: str, input: Estimate, columns: Columns | None = N
         granule=input.granule,
         changes=input.changes,
         retractions=input.retractions,
+        bunch=input.bunch,
     )
 
 
@@ -198,13 +204,20 @@ def united(on: Setting, inputs: Sequence[Estimate], kernel: str = "Union") -> Es
         greatest = [c.greatest for c in several if c.greatest is not None]
         whole = len(least) == len(several) == len(greatest)
         largest = max(c.distinct for c in several)
+        values = largest + (sum(c.distinct for c in several) - largest) / 2
+        if whole and largest <= (between := max(greatest) - min(least) + 1.0):
+            values = min(values, between)
+        passing = [c for c in several if c.lasting is not None]
+        lasting = max((c.lasting for c in passing if c.lasting is not None), default=None)
         columns.append(
             ColumnStatistics(
-                largest + (sum(c.distinct for c in several) - largest) / 2,
+                values,
                 min(least) if whole else None,
                 max(greatest) if whole else None,
                 sum(c.nulls for c in several) / len(several),
                 sum(c.size for c in several) / len(several),
+                lasting=lasting,
+                fresh=max((c.fresh * values / max(c.distinct, 1.0) for c in passing), default=0.0),
             )
         )
     return on.made(
@@ -239,13 +252,35 @@ Pairs = Sequence[tuple[exp.Expression, exp.Expression]]
 
 
 def meeting(left: Estimate, right: Estimate, keys: Pairs) -> float:
-    """The part of all pairs whose keys are equal: `1 / max(d, d')` for each of them."""
+    """The part of all pairs whose keys are equal: `1 / max(d, d')` for each of them.
+
+    Values that come and go are taken to do so at the same time on both sides, so rows that are valid together have them more often: where d values are known of
+    which a are about, by d / a; but nobody meets more rows than a value has.
+    """
     mine = [described(a, left.columns) for a, _ in keys]
     theirs = [described(b, right.columns) for _, b in keys]
     part = 1.0
     for a, b in zip(mine, theirs, strict=True):
-        part *= (1.0 - a.nulls) * (1.0 - b.nulls) / max(a.distinct, b.distinct, 1.0)
+        equal = 1.0 / max(a.distinct, b.distinct, 1.0)
+        sides = ((a, left), (b, right))
+        closer = min(
+            (c.distinct / c.about(i.validity) for c, i in sides if c.lasting is not None), default=1.0
+        )
+        if closer > 1.0:
+            present = max(seen(c.about(i.validity), i.standing) for c, i in sides)
+            equal = max(equal, min(equal * closer, 1.0 / max(present, 1.0)))
+        part *= (1.0 - a.nulls) * (1.0 - b.nulls) * equal
     return part
+
+
+def _passing_together(one: ColumnStatistics, other: ColumnStatistics) -> tuple[float | None, float]:
+    """How long values are about that two columns have in common, and how many come per tick."""
+    known = [c for c in (one, other) if c.lasting is not None]
+    fewer = min(one.distinct, other.distinct)
+    return (
+        min((c.lasting for c in known if c.lasting is not None), default=None),
+        min((c.fresh * fewer / max(c.distinct, 1.0) for c in known), default=0.0),
+    )
 
 
 def paired(
@@ -261,11 +296,15 @@ def paired(
     for a, b in keys:
         one, other = described(a, left.columns), described(b, right.columns)
         fewer = min(one.distinct, other.distinct)
+        lasting, fresh = _passing_together(one, other)
         for expression, shift in ((a, 0), (b, len(left.columns))):
             place = index_of(expression)
             if place is not None:
                 known = columns[place + shift]
-                columns[place + shift] = replace(known, distinct=min(known.distinct, fewer), nulls=0.0)
+                columns[place + shift] = replace(
+                    known, distinct=min(known.distinct, fewer), nulls=0.0, lasting=lasting, fresh=fresh
+                )
+    bunch, columns = _bunched(left, right, keys, part, columns)
     rate = part * (left.rate * right.standing + right.rate * left.standing)
     sizes = [
         sum(described(pair[side], i.columns).size for pair in keys) for side, i in ((0, left), (1, right))
@@ -285,7 +324,34 @@ def paired(
         changes=left.changes or right.changes,
         retractions=part * (left.retractions * right.standing + right.retractions * left.standing),
         kept=kept,
+        bunch=bunch,
     )
+
+
+def _bunched(
+    left: Estimate, right: Estimate, keys: Pairs, part: float, columns: list[ColumnStatistics]
+) -> tuple[float, list[ColumnStatistics]]:
+    """How many pairs begin and end at once, and how many values their columns then have.
+
+    An instant meets all its partners at once. Rows of one bunch that share their keys meet the same partners, so these bring only their own values.
+    """
+    sides = ((left, right, 0), (right, left, len(left.columns)))
+    for instants, others, mine in sides:
+        if instants.validity > 1.0 or not instants.rate or (others.rate and others.validity <= 1.0):
+            continue
+        partners, theirs = max(1.0, part * others.standing), len(left.columns) - mine
+        shared = {p + mine for pair in keys if (p := index_of(pair[mine > 0])) is not None}
+        same = {p + theirs for pair in keys if (p := index_of(pair[mine == 0])) is not None}
+        alike_ = all(columns[c].each <= 1.0 or instants.bunch <= 1.0 for c in shared)
+        for c in range(len(instants.columns)):
+            columns[c + mine] = replace(columns[c + mine], each=min(columns[c + mine].each, instants.bunch))
+        for c in range(len(others.columns)):
+            most = partners if alike_ else partners * instants.bunch
+            columns[c + theirs] = replace(
+                columns[c + theirs], each=1.0 if alike_ and c + theirs in same else most
+            )
+        return partners * instants.bunch, columns
+    return 1.0, columns
 
 
 # sweeps ----------------------------------------------------------------------------------------------------------------
@@ -299,7 +365,13 @@ def distinct(on: Setting, input: Estimate) -> Estimate:
     domain, granule = input.combinations, max(1.0, input.granule)
     present = seen(domain, input.standing)
     rate = seen(domain, input.rate * granule) / granule * (1.0 - present / domain)
-    return _swept(on, [input], max(rate, present / on.horizon), present, input.columns)
+    columns = tuple(_standing(c, input.validity) for c in input.columns)
+    return _swept(on, [input], max(rate, present / on.horizon), present, columns)
+
+
+def _standing(column: ColumnStatistics, validity: float) -> ColumnStatistics:
+    """A column of rows that stand as long as any of an input's rows of that value does."""
+    return column if column.lasting is None else replace(column, lasting=column.lasting + validity)
 
 
 def _swept(
@@ -365,25 +437,28 @@ def grouped(
     elements: bool | None = None,
 ) -> Estimate:
     """Of G possible groups `g = G (1 - e^(-N / G))` have rows. E endpoints in a granule change `G (1 - e^(-E / G))` of them; an extreme of
-    m rows changes once in m times.
+    m rows changes once in m times, or always where they come at once.
 
     State: a row for each group, the rows whose ends are known until they end, and where an aggregate looks at rows again (`elements`) the others, too.
     """
-    groups = combined(input.columns[k] for k in keys)
-    present = seen(groups, input.standing)
+    groups = combined((input.columns[k] for k in keys), input.validity)
+    # Of rows that begin and end at once, those of one group change it once.
+    once = input.bunch / min(input.bunch, math.prod(input.columns[k].each for k in keys))
+    began = input.rate / once
+    present = seen(groups, input.standing / once)
     granule = max(1.0, input.granule)
-    ends = 0.0 if input.validity >= on.horizon / 2 else input.rate
-    events = (input.rate + ends) * granule
+    ends = 0.0 if input.validity >= on.horizon / 2 else began
+    events = (began + ends) * granule
     changed = seen(groups, events) / granule
     # After one endpoint alone: a beginning leaves rows, an end does so if there are others.
     alone, filled = math.exp(-events / groups), present / groups
-    begins = input.rate * granule / events if events else 1.0
+    begins = began * granule / events if events else 1.0
     rate = changed * (alone * (begins + (1.0 - begins) * filled) + (1.0 - alone) * filled)
     mean = input.standing / present if present else 1.0
     if aggregations and all(a.function in _EXTREMES for a in aggregations):
         # Of the rows of a group one is the extreme: only its coming and going shows.
-        rate *= min(1.0, len(aggregations) / max(mean, 1.0))
-    columns = [input.columns[k] for k in keys]
+        rate *= min(1.0, len(aggregations) / max(mean / once, 1.0))
+    columns = [_standing(input.columns[k], input.validity) for k in keys]
     columns += [_aggregated(a, input, mean, present) for a in aggregations]
     looks = any(a.function in _ELEMENTS or a.distinct for a in aggregations) if elements is None else elements
     read = {*keys, *(c for a in aggregations for c in a.arguments)}
@@ -396,8 +471,9 @@ def grouped(
         kept.append((input.standing, size))
     floats = any(a.function in SUMS and a.type.name in _FLOATS for a in aggregations)
     use = " of elements" if looks else " of floats" if floats else ""
+    looked = replace(input, columns=tuple(input.columns[c] for c in sorted(read)))
     return on.made(
-        f"Aggregate{use}", [input], rate, present, columns, granule=granule, changes=True, kept=kept
+        f"Aggregate{use}", [looked], rate, present, columns, granule=granule, changes=True, kept=kept
     )
 
 
@@ -421,7 +497,7 @@ def first_rows(on: Setting, input: Estimate, partition_by: Sequence[int], limit:
 
     State: all rows.
     """
-    partitions = seen(combined(input.columns[c] for c in partition_by), input.standing)
+    partitions = seen(combined((input.columns[c] for c in partition_by), input.validity), input.standing)
     shown = min(input.standing, limit * partitions)
     chance = shown / input.standing if input.standing else 1.0
     ends = 0.0 if input.validity >= on.horizon / 2 else input.rate
@@ -506,7 +582,7 @@ def since(on: Setting, input: Estimate) -> Estimate:
 
 def single(on: Setting, input: Estimate, partition_by: Sequence[int]) -> Estimate:
     """Rows as they are; they are counted in each partition."""
-    partitions = seen(combined(input.columns[c] for c in partition_by), input.standing)
+    partitions = seen(combined((input.columns[c] for c in partition_by), input.validity), input.standing)
     return replace(
         alike(on, "SingleRow", input),
         memory_rows=partitions + (0.0 if input.changes else pending(input)),

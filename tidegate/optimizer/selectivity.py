@@ -236,5 +236,10 @@ def _cut(column: ColumnStatistics, value: float, below: bool) -> ColumnStatistic
         (column.least, min(column.greatest, value)) if below else (max(column.least, value), column.greatest)
     )
     return replace(
-        column, distinct=max(1.0, column.distinct * part), least=bounds[0], greatest=bounds[1], nulls=0.0
+        column,
+        distinct=max(1.0, column.distinct * part),
+        least=bounds[0],
+        greatest=bounds[1],
+        nulls=0.0,
+        fresh=column.fresh * part,
     )

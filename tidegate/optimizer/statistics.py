@@ -36,6 +36,9 @@ class ColumnStatistics:
 
     Bounds are numbers, as `as_number` makes them; without any, values have no place on a line or nobody knows it. Of whole numbers and texts,
     `frequent` are the values that a large part of all rows have, with that part.
+
+    Values of some columns come and go, as the auctions that bids are for: each is about for `lasting` ticks, and `fresh` of them come per tick.
+    None: they stay, or nobody knows. Among rows that begin and end at once there are at most `each` different ones.
     """
 
     distinct: float = DISTINCT
@@ -44,6 +47,19 @@ class ColumnStatistics:
     nulls: float = 0.0
     size: float = 8.0
     frequent: tuple[tuple[int | str, float], ...] = ()
+    lasting: float | None = None
+    fresh: float = 0.0
+    each: float = math.inf
+
+    def about(self, ticks: float) -> float:
+        """How many values rows of so many ticks can have: those that are about at the first of them, and those that come.
+
+        >>> ColumnStatistics(1000.0, lasting=20.0, fresh=2.0).about(10.0), ColumnStatistics(1000.0).about(10.0)
+        (60.0, 1000.0)
+        """
+        if self.lasting is None:
+            return self.distinct
+        return max(1.0, min(self.distinct, self.fresh * (self.lasting + ticks)))
 
 
 @dataclass(frozen=True)
@@ -148,6 +164,12 @@ def of_frame(
         for f in columns
         if f.name.lower() in known
     }
+    if time is not None and rows.height >= count:
+        found = {
+            name: passing(c, rows[known[name.lower()]], rows[time], span)
+            for name, c in found.items()
+            if span is not None
+        }
     return SourceStatistics(
         rate, count, span, validity, {f.name: assumed_column(f.type) for f in columns} | found
     )
@@ -165,6 +187,53 @@ def of_column(values: pl.Series, type_: Type, total: float) -> ColumnStatistics:
     least, greatest = as_number(known.min()), as_number(known.max())
     size = float(known.str.len_bytes().mean() or 0.0) if known.dtype == pl.String else size_of(type_)  # type: ignore[arg-type]
     return ColumnStatistics(distinct, least, greatest, nulls, size, frequent(values, type_))
+
+
+PASSING = 0.5
+"""Values are taken to come and go if they are about for at most this part of the time that is known."""
+WITNESSES = 10.0
+"""So much evidence, in values with many rows each, is needed to say so."""
+
+
+def passing(column: ColumnStatistics, values: pl.Series, at: pl.Series, span: float) -> ColumnStatistics:
+    """With how long its values are about, if they come and go.
+
+    Of a value that is about for L ticks, k rows that are spread evenly over them are `L (k - 1) / (k + 1)` apart, the first from the last. So L is the sum
+    of those distances by the sum of the factors, and a span has `fresh * (span + L)` values. A value with one row tells nothing, unless values are numbers
+    that grow with time: those are about once.
+
+    >>> values, at = pl.Series([i // 10 for i in range(1000)]), pl.Series(range(1000))
+    >>> found = passing(ColumnStatistics(100.0), values, at, 1000.0)
+    >>> round(found.lasting), round(found.about(1.0)), round(found.about(500.0)), passing(ColumnStatistics(10.0), values % 10, at, 1000.0).lasting
+    (11, 1, 51, None)
+    """
+    if not (values.dtype.is_integer() or values.dtype in (pl.String, pl.Date)):
+        return column
+    if len(values) < 2 * column.distinct:
+        return replace(column, lasting=0.0, fresh=column.distinct / span) if _ascends(values, at) else column
+    each = (
+        pl.DataFrame({"v": values, "t": at})
+        .drop_nulls()
+        .group_by("v")
+        .agg(apart=pl.col("t").max() - pl.col("t").min(), k=pl.len().cast(pl.Float64))
+    )
+    factors = float(((each["k"] - 1.0) / (each["k"] + 1.0)).sum())
+    lasting = float(each["apart"].sum()) / factors if factors else math.inf
+    if factors < WITNESSES or lasting > PASSING * span:
+        return column
+    return replace(column, lasting=lasting, fresh=column.distinct / (span + lasting))
+
+
+ASCENDING = 0.9
+"""Numbers that are given one after the other follow time at least as closely as this correlation says."""
+
+
+def _ascends(values: pl.Series, at: pl.Series) -> bool:
+    """Whether values that hardly ever come again are numbers that grow with time, as those are that a counter gives."""
+    if not values.dtype.is_integer() or len(values) < WITNESSES:
+        return False
+    found = pl.DataFrame({"v": values, "t": at}).select(pl.corr("v", "t")).item()
+    return found is not None and found >= ASCENDING
 
 
 def frequent(values: pl.Series, type_: Type) -> tuple[tuple[int | str, float], ...]:

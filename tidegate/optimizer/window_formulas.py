@@ -76,7 +76,7 @@ def _in_time(
         late = step / (2 * on.epoch)
         waiting, once = (
             (late if late <= 0.5 else 1.0 - 0.25 / late),
-            seen(input.combinations, input.rate * step),
+            seen(combined(input.columns, step), input.rate * step),
         )
         fewer = 1.0 - waiting * (1.0 - once / (input.rate * step))
         rate, standing, held = rate * fewer, standing * fewer, once / 2
