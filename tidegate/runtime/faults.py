@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 
 POINTS = (
     "before state",
@@ -15,6 +16,7 @@ POINTS = (
     "moved state",
     "before manifest",
     "after manifest",
+    "after old state",
     "before sink",
     "after sink",
     "before index",
@@ -23,10 +25,15 @@ POINTS = (
 
 _reached: dict[str, int] = {}
 
+on_reach: Callable[[str], None] | None = None
+"""Told of each point that is reached: what it raises ends the attempt there, as a kill would, in a process that goes on."""
+
 
 def reach(point: str) -> None:
     """Die here, if the environment says so."""
     assert point in POINTS, point
+    if on_reach is not None:
+        on_reach(point)
     wanted = os.environ.get("TIDEGATE_FAULT")
     if not wanted:
         return

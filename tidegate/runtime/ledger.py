@@ -273,6 +273,7 @@ class Ledger:
         for name in self._previous - before.segments() - manifest.segments():
             self.storage.delete(name)
         self._previous = before.segments()
+        reach("after old state")
 
     def tidy(self, merge: Merge) -> bool:
         """Merge result files, where that is worth it, and let the index take over from all manifests but the last."""
