@@ -1,6 +1,6 @@
 """A live graph that dies at every point of every commit and goes on from its files: the runtime's own graph, ledger and deliveries, in this process.
 
-Epochs run in the driver and read Parquet files, so there is no Spark. A kill is an exception that nobody catches at a point of `runtime.faults`: what was in memory is
+Epochs run in the driver, on rows that a stand-in for `Gathering` hands to the lanes, so there is no Spark. A kill is an exception that nobody catches at a point of `runtime.faults`: what was in memory is
 thrown away, and another graph opens the directory. Each step (queries that come, go or change their plans, and an epoch) is tried until no point is left at which it
 has not died.
 """
@@ -9,24 +9,28 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pyarrow.parquet as pq
 
-from tests.fuzz.players import canonical
+from tests.fuzz.partition_runs import Partitioned
+from tests.fuzz.players import canonical, frames
 from tests.fuzz.queries import Case
 from tidegate.algebra import operators as op
-from tidegate.connectors.memory import arrow_rows
-from tidegate.kernels.rows import to_rows
-from tidegate.reference.snapshots import Arrivals, PhysicalRow, snapshot
+from tidegate.kernels.rows import Frame, from_rows, to_rows
+from tidegate.physical.plan import Birth, Input, SourceRows
+from tidegate.reference.snapshots import PhysicalRow, Source, snapshot
 from tidegate.runtime import faults
 from tidegate.runtime.graph import LiveGraph
+from tidegate.runtime.gathering import Came
 from tidegate.runtime.inboxes import Taken
+from tidegate.runtime.jobs import Job
+from tidegate.runtime.ledger import Manifest
+from tidegate.runtime.promises import Seen
 from tidegate.runtime.queries import Query
 from tidegate.runtime.results import Result
 from tidegate.runtime.results_here import _clipped
@@ -55,6 +59,64 @@ class NoSpark:
 
     def __getattr__(self, name: str) -> Any:
         raise NeedsSparkError(name)
+
+
+@dataclass(frozen=True)
+class Handed(Taken):
+    """Rows of a stream from one instant to another, under a name that the manifest keeps."""
+
+    def __init__(self, names: tuple[str, ...], since: int, limit: int) -> None:
+        super().__init__(names, (), lambda: NoSpark().rows)
+        object.__setattr__(self, "bounds", (since, limit))
+
+
+class HandedOut(Partitioned):
+    """Stands where `FirstRows` and `Gathering` do: hands the rows of streams and tables to the lanes of the partitions, as files are read."""
+
+    sources: Mapping[str, Source]
+    functions: Mapping[str, Any]
+    """The rows and functions of the case that is played."""
+
+    def __init__(self, *given: Any) -> None:
+        self.given = given
+
+    def of(self, job: Job, queries: Iterable[Query], before: Manifest) -> Any:
+        """The births of those that get tables in this epoch."""
+        return [q.known.birth for q in queries if not q.has_run(before)]
+
+    def came(self, births: Sequence[Birth], batch: Any, taken: Mapping[str, Any]) -> Came:
+        job: Job = self.given[0]
+        self.partitions, self.since = job.partitions, job.since
+        read: dict[int, dict[int, Frame]] = {p: {} for p in range(job.partitions)}
+        seen: dict[str, Seen] = {}
+        for lane in job.physical.lanes:
+            origin = lane.input.origin
+            if not isinstance(origin, SourceRows):
+                continue
+            rows = from_rows([()], (), [(job.since, MAX, 1)])
+            if origin.scan is not None:
+                rows = frames(origin.scan, self.sources)[origin.scan.leaf]
+            lasting = origin.scan is None or (rows.height and bool((rows["ts"] == MIN).all()))
+            if lasting:
+                rows = rows.with_columns(ts=pl.lit(job.since, dtype=pl.Int64))
+                rows = rows if lane.input.birth in births else rows.clear()
+            elif origin.name not in taken:
+                rows = rows.clear()
+            else:
+                low, high = taken[origin.name].bounds
+                rows = rows.filter((pl.col("ts") >= low) & (pl.col("ts") < high))
+                newest = rows["ts"].max() if rows.height else None
+                seen[str(origin.name)] = Seen(newest, rows.height)  # type: ignore[arg-type]
+            parts = self._exchanged(lane.input, {"": rows}, {})
+            for p, part in enumerate(parts):
+                read[p][lane.number] = part.rename({"seq": "o0"}) if "seq" in part.columns else part
+        return Came("driver", seen, read=read)
+
+    def _rows(self, entry: Input, come: Mapping[str, Frame], outputs: Mapping[str, list[Frame]]) -> Frame:
+        assert isinstance(entry.origin, SourceRows)
+        if entry.origin.scan is None:
+            return come[""]
+        return super()._rows(entry, {entry.origin.scan.leaf: come[""]}, outputs)
 
 
 Event = tuple[Row, int]
@@ -157,7 +219,13 @@ class KilledGraph:
     """Plays steps over the streams of a case, dying wherever it can."""
 
     def __init__(self, place: Path, cases: Mapping[str, Case], plans: Mapping[str, op.Node], partitions: int, files: int) -> None:  # fmt: skip
-        self.place, self.cases, self.plans, self.partitions, self.files = place, cases, plans, partitions, files
+        self.place, self.cases, self.plans, self.partitions, self.files = (
+            place,
+            cases,
+            plans,
+            partitions,
+            files,
+        )
         self.case = next(iter(cases.values()))
         self.running: list[str] = []
         self.read: dict[str, int] = {}
@@ -193,7 +261,7 @@ class KilledGraph:
             {n.name for name in {*self.running, *leaving} for n in self.plans[name].walk() if isinstance(n, op.Scan)}
             | {n.name for p in step.changes.values() for n in p.walk() if isinstance(n, op.Scan)}
         )  # fmt: skip
-        taken = {name: self.file(name, before, step.upto) for name in sources}
+        taken = {name: self.come(name, before, step.upto) for name in sources}
         died: set[tuple[str, int]] = set()
         fresh: dict[str, int] = {}
         while True:
@@ -220,23 +288,10 @@ class KilledGraph:
                 m.deaths["passing"] = points
         self.check_disk()
 
-    def file(self, name: str, since: int, upto: int) -> Taken:
-        """The rows that a stream brings in this step, in a file."""
-        arrivals = self.case.streams.sources(self.case.width)[name]
-        if not isinstance(arrivals, Arrivals):
-            raise NeedsSparkError(name)
+    def come(self, name: str, since: int, upto: int) -> Taken:
+        """The rows that a stream brings in this step."""
         limit = MAX if upto == MAX else upto + EARLY * self.case.streams.unit * self.case.width
-        seen = max(self.read.get(name, since), since)
-        rows = [e for e, t in arrivals.rows if seen <= t < limit]
-        definition = self.case.streams.definitions()[name]
-        path = self.place / "rows" / f"{name} {self.number}.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(arrow_rows(definition, rows), path)
-
-        def never() -> Any:
-            raise NeedsSparkError(name)
-
-        return Taken((path.name,), (str(path),), never)
+        return Handed((f"{name} {self.number}",), max(self.read.get(name, since), since), limit)
 
     def attempt(self, step: Step, taken: Mapping[str, Taken], fresh: dict[str, int]) -> None:
         """What of a step has not happened yet, after a restart or without one."""
