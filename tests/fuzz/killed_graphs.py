@@ -25,8 +25,8 @@ from tidegate.kernels.rows import Frame, from_rows, to_rows
 from tidegate.physical.plan import Birth, Input, SourceRows
 from tidegate.reference.snapshots import PhysicalRow, Source, snapshot
 from tidegate.runtime import faults
-from tidegate.runtime.graph import LiveGraph
 from tidegate.runtime.gathering import Came
+from tidegate.runtime.graph import LiveGraph
 from tidegate.runtime.inboxes import Taken
 from tidegate.runtime.jobs import Job
 from tidegate.runtime.ledger import Manifest
@@ -55,7 +55,7 @@ class NeedsSparkError(Exception):
 class NoSpark:
     """Stands where a session would: whoever asks it has a case that only Spark can run."""
 
-    conf: Mapping[str, str] = {}  # noqa: RUF012 - never written
+    conf: Mapping[str, str] = {}
 
     def __getattr__(self, name: str) -> Any:
         raise NeedsSparkError(name)
@@ -186,7 +186,7 @@ class Shelf:
         """The rows that whoever applies the changes has."""
         found = []
         for file in sorted(self.folder.glob("0*")) if self.folder.exists() else []:
-            changes: dict[Event, int] = pickle.loads(file.read_bytes())  # noqa: S301 - written above
+            changes: dict[Event, int] = pickle.loads(file.read_bytes())
             found += [(row, ts, MAX, n) for (row, ts), n in changes.items()]
         return found
 
