@@ -337,7 +337,8 @@ class KilledGraph:
             yield alive
             alive.append(True)
         except KilledError:
-            # The system frees the lock of a process that is gone.
+            # The system frees the lock of a process that is gone, and ends its threads.
+            self.graph.merging.wait()
             self.graph.ledger.release()
         finally:
             faults.on_reach = None
@@ -354,7 +355,10 @@ class KilledGraph:
             assert not left, f"{segment} holds what no query uses: {left}"
         state = {f"state/{n}" for n in graph.storage.names("state")}
         assert state <= {*latest.segments(), *ledger._previous}, state
-        results = {f"results/{n}" for n in graph.storage.names("results")}
+        graph.merging.wait()
+        results = {f"results/{n}" for n in graph.storage.names("results")} - {
+            f.file for f in graph.merging._after
+        }
         assert results <= {*(r.file for r in ledger.results), *ledger._replaced}, results
 
     def check_answer(self, name: str, upto: int) -> str | None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +14,7 @@ import pytest
 
 from tidegate.exchange.messages import ResultFile
 from tidegate.runtime import merging
+from tidegate.runtime.ledger import Ledger
 from tidegate.storage import Storage
 from tidegate.time import MAX
 from tidegate.worker.result_files import read_rows, write_results
@@ -109,3 +113,71 @@ def test_an_operator_that_is_alone_in_some_epochs_keeps_its_answer(tmp_path: Pat
                 assert snapshot(now, t) == snapshot(pl.concat(every[name]), t), (name, epoch, t)
     # closings and what they close meet: no more is kept as time passes
     assert max(sizes[160:]) <= 1.3 * max(sizes[60:140])
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_epochs_go_on_while_files_are_merged(tmp_path: Path, killed: bool) -> None:
+    """Files that come meanwhile are kept, readers find those that are read; a process that ends before the end has lost nothing."""
+    storage, dice, values = Storage(str(tmp_path)), random.Random(8), dict[int, int]()
+    ledger, background, go = Ledger(storage), merging.InBackground(), threading.Event()
+    every: list[pl.DataFrame] = []
+
+    def epoch() -> None:
+        number = ledger.latest.epoch + 1
+        every.append(changes(dice, values, 2 * number, 2 * number + 2))
+        files = write_results(storage, f"{number:08d}-0", {"op": every[-1]})
+        ledger.commit(replace(ledger.latest, epoch=number, upto=2 * number + 2, results=tuple(files)))
+
+    def merge(files: Sequence[ResultFile]) -> list[ResultFile]:
+        assert go.wait(20)
+        return merging.merged(storage, 9, files, None, 4)
+
+    for _ in range(9):
+        epoch()
+    assert merging.rows_to_merge(storage, ledger.files, None, 4) == sum(r.height for r in every)
+    background.start(storage, ledger.files, merge)
+    old = ledger.files
+    for _ in range(3):
+        epoch()
+        assert not background.is_due
+    go.set()
+    background.wait()
+    assert background.is_due
+    if not killed:
+        assert ledger.tidy(lambda number, files: background.take(files))
+        assert len(ledger.files) == 4
+        assert background.is_free
+        assert all(read_rows(storage, f) for f in old), "a reader has them until the next merge"
+    again = Ledger(storage)
+    assert again.latest.epoch == 12
+    now, whole = rows_of(storage, list(again.files)), pl.concat(every)
+    for t in range(2, 26):
+        assert snapshot(now, t) == snapshot(whole, t), t
+    ledger = Ledger.held(storage)
+    left = {f"results/{n}" for n in storage.names("results")}
+    assert left == {f.file for f in ledger.files}, "what nobody took over is collected"
+    ledger.release()
+
+
+def test_what_goes_wrong_while_files_are_merged_is_told(tmp_path: Path) -> None:
+    background = merging.InBackground()
+
+    def full(files: Sequence[ResultFile]) -> list[ResultFile]:
+        raise OSError("no space left on device")
+
+    background.start(Storage(str(tmp_path)), [], full)
+    with pytest.raises(OSError, match="no space left"):
+        background.take([])
+    assert background.is_free
+
+
+def test_retention_leaves_what_is_being_merged(tmp_path: Path) -> None:
+    storage, ledger = Storage(str(tmp_path)), Ledger(Storage(str(tmp_path)))
+    rows = pl.DataFrame({"c0": [1], "ts": [2], "te": [3], "n": [1]})
+    files = tuple(write_results(storage, "00000001-0", {"op": rows}))
+    ledger.commit(replace(ledger.latest, epoch=1, upto=50, results=files))
+    ledger.forget_before(40, files)
+    assert ledger.files == files
+    ledger.forget_before(40)
+    assert not ledger.files
+    assert not storage.names("results")

@@ -19,6 +19,7 @@ POINTS = (
     "after old state",
     "before sink",
     "after sink",
+    "after merge",
     "before index",
     "after index",
 )

@@ -45,7 +45,7 @@ from tidegate.runtime.inboxes import Taken
 from tidegate.runtime.jobs import Job, Physical, physical, source_names
 from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest, SourceProgress, after
 from tidegate.runtime.live_statistics import running_costs
-from tidegate.runtime.merging import FILES, merged
+from tidegate.runtime.merging import AT_ONCE, FILES, InBackground, merged, rows_to_merge
 from tidegate.runtime.migration import left_running, parts_of
 from tidegate.runtime.neighbours import Moment, Neighbours
 from tidegate.runtime.places import Epochs, Place, Places
@@ -119,6 +119,7 @@ class LiveGraph(Changing):
         """How far time had passed when a query left, by its owner's mark: its answer is not known any further."""
         self.files_limit = FILES
         """More result files of one kind than this are merged."""
+        self.merging = InBackground()
         self.deliveries = Deliveries()
         self._physical: Physical | None = None
         self._aside: list[Refused] = []
@@ -147,6 +148,7 @@ class LiveGraph(Changing):
     def release(self) -> None:
         """Let others go on with the directory. Answers can still be read."""
         with self.lock:
+            self.merging.abandon()
             self.ledger.release()
 
     # Queries.
@@ -481,12 +483,21 @@ class LiveGraph(Changing):
         """Keep the number of files flat; answers stay, except those that are older than the retention."""
         if self.deliveries.away:
             return  # what a sink has not got yet must stay as it is
-        horizon = None
-        if self.retention is not None and self.ledger.latest.horizon != MIN:
-            horizon = self.ledger.latest.horizon
-            self.ledger.forget_before(horizon)
-            self.ledger.settings = still_needed(self.ledger.settings, self._plans, self._instant(horizon))
-        self.ledger.tidy(lambda epoch, files: merged(self.storage, epoch, files, horizon, self.files_limit))
+        horizon, ledger, merging = None, self.ledger, self.merging
+        if self.retention is not None and ledger.latest.horizon != MIN:
+            horizon = ledger.latest.horizon
+            ledger.forget_before(horizon, merging.files)
+            ledger.settings = still_needed(ledger.settings, self._plans, self._instant(horizon))
+        if merging.is_due:
+            ledger.tidy(lambda epoch, files: merging.take(files))
+        elif merging.is_free:
+            merge = partial(
+                merged, self.storage, ledger.latest.epoch, horizon=horizon, limit=self.files_limit
+            )
+            if rows_to_merge(self.storage, ledger.files, horizon, self.files_limit) > AT_ONCE:
+                merging.start(self.storage, ledger.files, merge)
+            else:
+                ledger.tidy(lambda epoch, files: merge(files))
 
     def _run(
         self, before: Manifest, batch: Batch | None, upto: int | None, taken: Mapping[str, Taken] | None

@@ -275,6 +275,11 @@ class Ledger:
         self._previous = before.segments()
         reach("after old state")
 
+    @property
+    def files(self) -> tuple[ResultFile, ...]:
+        """Every file of answers and of refused rows that is kept."""
+        return tuple(self._results)
+
     def tidy(self, merge: Merge) -> bool:
         """Merge result files, where that is worth it, and let the index take over from all manifests but the last."""
         before = list(self._results)
@@ -308,15 +313,16 @@ class Ledger:
                 self.storage.delete(_name(epoch))
         return True
 
-    def forget_before(self, horizon: int) -> None:
-        """Drop result files whose rows all ended before the horizon; an end at the horizon is a change that is kept."""
+    def forget_before(self, horizon: int, in_use: Iterable[ResultFile] = ()) -> None:
+        """Drop result files whose rows all ended before the horizon, but those that are being read; an end at the horizon is a change that is kept."""
+        reading = {f.file for f in in_use}
         self.horizon = max(self.horizon, horizon)
         # What was refused before any time was known is as old as the first time that is.
         self._results = [
             replace(r, counts=replace(r.counts, max_te=self.latest.upto)) if r.counts.max_te == MIN else r
             for r in self._results
         ]
-        gone = [r for r in self._results if r.counts.max_te < horizon]
+        gone = [r for r in self._results if r.counts.max_te < horizon and r.file not in reading]
         if not gone:
             return
         for result in gone:

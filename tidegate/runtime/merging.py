@@ -5,12 +5,15 @@ with the logarithm of the number of epochs. Where answers are kept for a while o
 closing meet there, and what ended before the horizon is left out; of the others, neighbours become one. Rows that were refused are merged by
 levels in any case: a file of them goes when its newest epoch is before the horizon.
 
-Merging happens between two epochs, so it must be short whatever there is to merge: no more than some millions of rows at a time.
+A file is made of no more than some millions of rows, as merging happens in memory. What is little is merged between two epochs; more than that by a thread of its
+own (`InBackground`), while epochs go on: it reads files that do not change and writes files that nobody knows yet. Between two later epochs the index takes them over, all at once, with what has
+come meanwhile; until then, and if the process ends before, the files that it has read are the answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 
 import polars as pl
 import pyarrow as pa
@@ -18,6 +21,7 @@ import pyarrow.parquet as pq
 
 from tidegate.exchange.messages import ResultFile
 from tidegate.kernels.rows import Frame
+from tidegate.runtime.faults import reach
 from tidegate.runtime.results import matched
 from tidegate.storage import Storage, level_of
 from tidegate.worker.result_files import (
@@ -35,14 +39,98 @@ FILES = 64
 LARGE = 2_000_000
 """Files are merged into one of no more rows than this: merging happens in memory."""
 
+AT_ONCE = 200_000
+"""So many rows are merged between two epochs: less than the pause between them takes."""
+
+Merged = Callable[[Storage, int, Sequence[ResultFile], int, int | None], list[ResultFile]]
+"""Makes files of a level of others, without what ended before a horizon."""
+
+
+def rows_to_merge(storage: Storage, files: Sequence[ResultFile], horizon: int | None, limit: int) -> int:
+    """How many rows `merged` would write again."""
+    counted = 0
+
+    def count(_: Storage, epoch: int, chosen: Sequence[ResultFile], level: int, horizon: int | None) -> list[ResultFile]:  # fmt: skip
+        nonlocal counted
+        counted += sum(f.counts.rows for f in chosen)
+        return list(chosen)
+
+    merged(storage, 0, files, horizon, limit, count)
+    return counted
+
+
+class InBackground:
+    """One merge at a time, by a thread of its own."""
+
+    def __init__(self) -> None:
+        self.files: tuple[ResultFile, ...] = ()
+        """The files as they were when it began; none may be deleted before its end."""
+        self._thread: threading.Thread | None = None
+        self._after: list[ResultFile] = []
+        self._problem: BaseException | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a merge has come to its end and was not taken yet."""
+        return self._thread is not None and not self._thread.is_alive()
+
+    @property
+    def is_free(self) -> bool:
+        return self._thread is None
+
+    def start(self, storage: Storage, files: Sequence[ResultFile], merge: Callable[[Sequence[ResultFile]], list[ResultFile]]) -> None:  # fmt: skip
+        """Begin to merge."""
+        self.files = tuple(files)
+
+        def work() -> None:
+            try:
+                after = merge(self.files)
+                known = {f.file for f in self.files}
+                storage.sync(f.file for f in after if f.file not in known)
+                reach("after merge")
+                self._after = after
+            except BaseException as problem:  # told to whoever takes what was merged
+                self._problem = problem
+
+        self._thread = threading.Thread(target=work, name="tidegate-merging", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait for the end of what runs."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def abandon(self) -> None:
+        """Wait for the end of what runs and leave it: whoever opens the directory next collects what was written."""
+        self.wait()
+        self.files, self._thread, self._after, self._problem = (), None, [], None
+
+    def take(self, files: Sequence[ResultFile]) -> list[ResultFile]:
+        """The files of now with those that were merged in the place of what they were made of; what went wrong is raised."""
+        self.wait()
+        before, after, problem = {f.file for f in self.files}, self._after, self._problem
+        self.abandon()
+        if problem is not None:
+            raise problem
+        now = {f.file for f in files}
+        kept = [f for f in after if f.file in now or f.file not in before]
+        return [*kept, *(f for f in files if f.file not in before)]
+
 
 def merged(
-    storage: Storage, epoch: int, files: Sequence[ResultFile], horizon: int | None, limit: int = FILES
+    storage: Storage,
+    epoch: int,
+    files: Sequence[ResultFile],
+    horizon: int | None,
+    limit: int = FILES,
+    merge: Merged | None = None,
 ) -> list[ResultFile]:
     """The files as they are after merging; new ones are written, old ones still exist."""
     after: list[ResultFile] = []
+    merge_answers = merge or _merge
     if horizon is not None:
-        after = _all_kept(storage, epoch, [f for f in files if not is_refused(f)], horizon, limit)
+        kept = [f for f in files if not is_refused(f)]
+        after = _all_kept(storage, epoch, kept, horizon, limit, merge_answers)
         files = [f for f in files if is_refused(f)]
     for refused, section in dict.fromkeys((is_refused(f), f.section) for f in files):
         mine = given = [f for f in files if f.section == section and is_refused(f) == refused]
@@ -51,18 +139,15 @@ def merged(
             same = [f for f in given if level_of(f.file) == level]
             chosen = _fitting(same, LARGE) if len(same) > limit else []
             if len(chosen) > 1:
-                together = (
-                    _merge_refused(storage, epoch, chosen, level + 1)
-                    if refused
-                    else _merge(storage, epoch, chosen, level + 1, None)
-                )
+                how = (merge or _merge_refused) if refused else merge_answers
+                together = how(storage, epoch, chosen, level + 1, None)
                 mine = [f for f in mine if f not in chosen] + together
         after += mine
     return after
 
 
 def _all_kept(
-    storage: Storage, epoch: int, files: Sequence[ResultFile], horizon: int, limit: int
+    storage: Storage, epoch: int, files: Sequence[ResultFile], horizon: int, limit: int, merge: Merged
 ) -> list[ResultFile]:
     """The files of answers that are kept for a while: those of many operators, and each operator's own.
 
@@ -81,26 +166,28 @@ def _all_kept(
     groups += own.values()
     after = []
     for mine in groups:
-        after += _merge_kept(storage, epoch, mine, horizon) if len(mine) > limit else mine
+        after += _merge_kept(storage, epoch, mine, horizon, merge) if len(mine) > limit else mine
     return after
 
 
-def _merge_kept(storage: Storage, epoch: int, files: Sequence[ResultFile], horizon: int) -> list[ResultFile]:
+def _merge_kept(
+    storage: Storage, epoch: int, files: Sequence[ResultFile], horizon: int, merge: Merged
+) -> list[ResultFile]:
     """The files with what has ended before the horizon left out, as far as it is in files that all began before it."""
     # Later epochs say nothing of earlier instants, so this is the order of epochs, merged or not.
     rest = sorted(files, key=lambda f: f.counts.max_ts)
     if sum(f.counts.rows for f in rest) <= LARGE:
-        return _merge(storage, epoch, rest, 1, horizon)
+        return merge(storage, epoch, rest, 1, horizon)
     # The first of them holds what lasts. It is written again when much has come that may have ended, however large it is.
     lasting = rest[0].counts.rows
     old = _fitting([f for f in rest if f.counts.max_ts < horizon], 2 * max(LARGE, lasting))
     worth = 2 * sum(f.counts.rows for f in old[1:]) >= lasting
-    after = _merge(storage, epoch, old, 1, horizon) if len(old) > 1 and worth else old
+    after = merge(storage, epoch, old, 1, horizon) if len(old) > 1 and worth else old
     rest = rest[len(old) :]
     while rest:
         group = _fitting(rest, LARGE)
         # A closing may stand for a row of an earlier file: here they only stand together.
-        after += _merge(storage, epoch, group, 1, None) if len(group) > 1 else group
+        after += merge(storage, epoch, group, 1, None) if len(group) > 1 else group
         rest = rest[len(group) :]
     return after
 
@@ -127,7 +214,9 @@ def _merge(
     return list(write_results(storage, f"{epoch:08d}-m", sections, level))
 
 
-def _merge_refused(storage: Storage, epoch: int, files: Sequence[ResultFile], level: int) -> list[ResultFile]:
+def _merge_refused(
+    storage: Storage, epoch: int, files: Sequence[ResultFile], level: int, _: int | None
+) -> list[ResultFile]:
     source = files[0].section
     assert source is not None
     tables = [pq.read_table(pa.BufferReader(storage.read_sealed(f.file))) for f in files]
