@@ -84,9 +84,12 @@ class Manager:
         self._worked: deque[tuple[float, float]] = deque(maxlen=EPOCHS)
         """When epochs ended, and the seconds that their tasks worked."""
         self._resumed = graph.ledger.latest.epoch > 0
+        self._replaced = 0
+        """How many replacements of plans have been noted."""
 
     def look(self) -> None:
         """Decide after an epoch, if one has passed. Nothing that is wrong here may stop a query."""
+        self._tell_replaced()
         figures = self.graph.figures
         if not figures.epochs or figures.epochs[-1] is self._looked:
             return
@@ -98,6 +101,14 @@ class Manager:
             return
         if decision is not None:
             self._carry_out(decision)
+
+    def _tell_replaced(self) -> None:
+        """Note plans that were replaced because others have become much cheaper."""
+        replaced = self.graph.reoptimizer.replaced
+        for done in replaced[self._replaced :]:
+            since = self.graph._instant(done.until)
+            self._tell("replaced", self.load, self.load, done.reason, query=done.query, since=since)
+        self._replaced = len(replaced)
 
     def _decided(self, figures: Figures, pace: EpochPace) -> Decision | None:
         self._note(figures, pace)

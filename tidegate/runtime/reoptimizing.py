@@ -32,6 +32,10 @@ class Replacement:
     before: float
     after: float
 
+    @property
+    def reason(self) -> str:
+        return f"by what was measured, the new plan costs {self.after:.3g} instead of {self.before:.3g} seconds of processor for the time of an epoch"
+
     def __str__(self) -> str:
         return (
             f"after epoch {self.epoch}: '{self.query}' is answered by a plan that is expected to cost "
