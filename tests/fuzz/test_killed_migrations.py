@@ -20,10 +20,11 @@ from tidegate.physical.identity import plan_identity
 from tidegate.runtime import graph, ledger
 from tidegate.time import MAX
 
-MIGRATIONS = int(os.environ.get("TIDEGATE_MIGRATIONS", "6"))
+MIGRATIONS = int(os.environ.get("TIDEGATE_MIGRATIONS", "4"))
 FIRST = int(os.environ.get("TIDEGATE_FUZZ_SEED", "920000"))
-COMMIT = {"before state", "after state", "before manifest", "after manifest", "after old state"}
-"""Points that every step that matters to a migration has."""
+COMMIT = {"before state", "after state", "before manifest"}
+COUNTED = {"after manifest", "after old state"}
+"""Points at which the graph dies in every step that matters to a migration: all of the first, one of the others."""
 
 
 def played(place: Path, cases: dict[str, Case], dice: random.Random, number: int) -> tuple[str | None, KilledGraph]:  # fmt: skip
@@ -103,8 +104,9 @@ def test_plans_are_replaced_whenever_the_graph_dies(tmp_path: Path, monkeypatch:
         graphs += 1
         done += [m for m in run.migrations if m.done]
         kills += run.kills
+        print(f"graph {number}: {len(done)} plans replaced, {sum(kills.values())} kills", flush=True)
     for m in done:
-        assert all(points >= COMMIT for points in m.deaths.values()), m
+        assert all(points >= COMMIT and points & COUNTED for points in m.deaths.values()), m
     met = Counter(point for m in done for point in set().union(*m.deaths.values()))
     later = sum(m.deaths["turn"] is not m.deaths["release"] for m in done)
     assert {"before sink", "after sink", "before index", "after index"} <= met.keys()

@@ -16,15 +16,15 @@ from tidegate.session import Session, connect
 
 SCHEMAS = {"A": "k INT, v INT, t BIGINT", "B": "k INT, j INT, t BIGINT", "C": "j INT, w INT, t BIGINT"}
 TEXT = "SELECT a.v, b.k, c.w FROM A WINDOW(RANGE 6) a JOIN B WINDOW(RANGE 6) b ON a.k = b.k JOIN C WINDOW(RANGE 6) c ON b.j = c.j"
-FLIP, END = 20, 64
+FLIP, END = 12, 40
 
 
 def come(t: int) -> dict[str, list[tuple[int, ...]]]:
     """The rows of an instant: first A and B hardly meet and C is full, then A and B meet all the time and C hardly says anything."""
     if t < FLIP:
         return {"A": [(1000 + t, t, t)], "B": [(1000 + t, i, t) for i in range(2)], "C": [(i % 40, i, t) for i in range(40)]}  # fmt: skip
-    few = [(0, t, t)] if t % 8 == 0 else []
-    return {"A": [(i % 2, i, t) for i in range(50)], "B": [(i % 2, i, t) for i in range(30)], "C": few}
+    few = [(0, t, t)] if t % 12 == 0 else []
+    return {"A": [(i % 2, i, t) for i in range(200)], "B": [(i % 2, i, t) for i in range(120)], "C": few}
 
 
 def opened(spark: SparkSession, rows: dict[str, list[Any]], place: Path | None = None) -> Session:
