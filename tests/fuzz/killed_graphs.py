@@ -269,6 +269,9 @@ class KilledGraph:
                 if died:
                     self.graph = self.opened()
                 self.attempt(step, taken, fresh)
+                self.graph.merging.wait()
+                if self.graph.merging._problem is not None:
+                    raise self.graph.merging._problem
             if alive:
                 break
         for name in sources:
