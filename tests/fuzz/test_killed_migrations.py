@@ -17,7 +17,7 @@ from tests.fuzz.test_migration import case_of, ways
 from tidegate.algebra.adjusting import knobs_of
 from tidegate.errors import Diagnostic
 from tidegate.physical.identity import plan_identity
-from tidegate.runtime import graph, ledger
+from tidegate.runtime import graph, ledger, merging
 from tidegate.time import MAX
 
 MIGRATIONS = int(os.environ.get("TIDEGATE_MIGRATIONS", "4"))
@@ -96,7 +96,7 @@ def test_plans_are_replaced_whenever_the_graph_dies(tmp_path: Path, monkeypatch:
         # In some graphs the index takes over after every epoch.
         monkeypatch.setattr(ledger, "MANIFESTS", 1 if number % 2 else 5)
         # In some, all result files are merged while epochs go on.
-        monkeypatch.setattr(graph, "AT_ONCE", -1 if number % 3 == 0 else 200_000)
+        monkeypatch.setattr(merging, "AT_ONCE", -1 if number % 3 == 0 else 200_000)
         run = play(tmp_path / str(number), number)
         number += 1
         if run is None:

@@ -45,7 +45,7 @@ from tidegate.runtime.inboxes import Taken
 from tidegate.runtime.jobs import Job, Physical, physical, source_names
 from tidegate.runtime.ledger import KnownQuery, Ledger, Manifest, SourceProgress, after
 from tidegate.runtime.live_statistics import running_costs
-from tidegate.runtime.merging import AT_ONCE, FILES, InBackground, merged, rows_to_merge
+from tidegate.runtime.merging import FILES, InBackground
 from tidegate.runtime.migration import left_running, parts_of
 from tidegate.runtime.neighbours import Moment, Neighbours
 from tidegate.runtime.places import Epochs, Place, Places
@@ -488,16 +488,7 @@ class LiveGraph(Changing):
             horizon = ledger.latest.horizon
             ledger.forget_before(horizon, merging.files)
             ledger.settings = still_needed(ledger.settings, self._plans, self._instant(horizon))
-        if merging.is_due:
-            ledger.tidy(lambda epoch, files: merging.take(files))
-        elif merging.is_free:
-            merge = partial(
-                merged, self.storage, ledger.latest.epoch, horizon=horizon, limit=self.files_limit
-            )
-            if rows_to_merge(self.storage, ledger.files, horizon, self.files_limit) > AT_ONCE:
-                merging.start(self.storage, ledger.files, merge)
-            else:
-                ledger.tidy(lambda epoch, files: merge(files))
+        merging.tidy(ledger, horizon, self.files_limit)
 
     def _run(
         self, before: Manifest, batch: Batch | None, upto: int | None, taken: Mapping[str, Taken] | None

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import polars as pl
 import pyarrow as pa
@@ -22,6 +23,7 @@ import pyarrow.parquet as pq
 from tidegate.exchange.messages import ResultFile
 from tidegate.kernels.rows import Frame
 from tidegate.runtime.faults import reach
+from tidegate.runtime.ledger import Ledger
 from tidegate.runtime.results import matched
 from tidegate.storage import Storage, level_of
 from tidegate.worker.result_files import (
@@ -77,6 +79,18 @@ class InBackground:
     @property
     def is_free(self) -> bool:
         return self._thread is None
+
+    def tidy(self, ledger: Ledger, horizon: int | None, limit: int) -> None:
+        """Between two epochs: take over what was merged, or merge what is little, or begin to merge what is more."""
+        if self.is_due:
+            ledger.tidy(lambda epoch, files: self.take(files))
+        elif self.is_free:
+            storage = ledger.storage
+            merge = partial(merged, storage, ledger.latest.epoch, horizon=horizon, limit=limit)
+            if rows_to_merge(storage, ledger.files, horizon, limit) > AT_ONCE:
+                self.start(storage, ledger.files, merge)
+            else:
+                ledger.tidy(lambda epoch, files: merge(files))
 
     def start(self, storage: Storage, files: Sequence[ResultFile], merge: Callable[[Sequence[ResultFile]], list[ResultFile]]) -> None:  # fmt: skip
         """Begin to merge."""
