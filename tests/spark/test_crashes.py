@@ -92,7 +92,8 @@ def test_a_driver_killed_at_random_delivers_what_one_left_alone_does(tmp_path: P
 
 
 def test_a_driver_killed_at_every_commit_point_delivers_what_one_left_alone_does(tmp_path: Path) -> None:
-    assert {k.split(":")[0] for k in KILLS} == set(POINTS)
+    # At the others graphs die in tests/fuzz/test_killed_migrations.py: a run of so few epochs does not reach them often enough.
+    assert {k.split(":")[0] for k in KILLS} == set(POINTS) - {"after old state", "after merge"}
     write_files(tmp_path / "rows")
     alone, killed = tmp_path / "alone", tmp_path / "killed"
     assert play(tmp_path / "rows", alone) == 0
