@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.servers.postgres import postgres_server  # noqa: F401 - a fixture of all tests
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

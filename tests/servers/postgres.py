@@ -1,6 +1,6 @@
 """A PostgreSQL server on loopback for tests: one for all of them, a database for each.
 
-`server` is the fixture; where the server cannot run, tests that ask for it skip and say why.
+`postgres_server` is the fixture; where the server cannot run, tests that ask for it skip and say why.
 """
 
 from __future__ import annotations
@@ -68,14 +68,11 @@ class PostgresServer:
         return name
 
     def create(self) -> None:
-        self._call("initdb", "-A", "trust", "-U", "tg", "--no-sync", "-E", "UTF8", "--locale=C", "-D", str(self.data))
+        self._call(
+            "initdb", "-A", "trust", "-U", "tg", "--no-sync", "-E", "UTF8", "--locale=C", "-D", str(self.data)
+        )
         with (self.data / "postgresql.conf").open("a") as settings:
             settings.write(f"{SETTINGS}port = {self.port}\nunix_socket_directories = '{self.place}'\n")
-        # Servers that ask which plugins may be used have this setting, and others do not start with it.
-        plugins = subprocess.run([self.programs / "postgres", "--describe-config"], capture_output=True, text=True, check=False)
-        if "output_plugin_libraries" in plugins.stdout:
-            with (self.data / "postgresql.conf").open("a") as settings:
-                settings.write("output_plugin_libraries = 'wal2json'\n")
 
     def start(self) -> None:
         self._call("pg_ctl", "-D", str(self.data), "-w", "-t", "60", "-l", str(self.place / "log"), "start")
@@ -112,7 +109,9 @@ def _free_port() -> int:
 def started() -> PostgresServer:
     """A server that runs, or a skipped test."""
     pytest.importorskip("psycopg2")
-    found = subprocess.run([ROOT / "scripts/servers/postgres.sh"], capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        [ROOT / "scripts/servers/postgres.sh"], capture_output=True, text=True, check=False
+    )
     if found.returncode:
         pytest.skip(found.stderr.strip() or "PostgreSQL is not here")
     programs = Path(sorted(glob.glob("/usr/lib/postgresql/*/bin"))[-1])
@@ -132,7 +131,7 @@ def started() -> PostgresServer:
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[PostgresServer]:
+def postgres_server() -> Iterator[PostgresServer]:
     """One server for the whole run."""
     found = started()
     yield found

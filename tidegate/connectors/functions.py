@@ -54,14 +54,14 @@ class FunctionSource(Source):
         table = self._table(definition)
         if table.num_rows:
             return shaped(definition, spark.createDataFrame(table), "''", "0", POSITION)
-        return shaped(definition, spark.createDataFrame([], _ddl(definition)), "''", "0", POSITION)
+        return shaped(definition, spark.createDataFrame([], ddl_of_items(definition)), "''", "0", POSITION)
 
     def live(self, spark: SparkSession, definition: StreamDefinition, inbox: str | None = None) -> RawStream:
         assert inbox is not None
-        return read_inbox(spark, definition, inbox, _ddl(definition))
+        return read_inbox(spark, definition, inbox, ddl_of_items(definition))
 
     def taken(self, spark: SparkSession, definition: StreamDefinition, folder: str) -> RawStream:
-        return read_taken(spark, definition, folder, _ddl(definition))
+        return read_taken(spark, definition, folder, ddl_of_items(definition))
 
     def size(self, definition: StreamDefinition, data: Any = None) -> int:
         kept = self._kept.get((definition.source, definition.columns))
@@ -149,7 +149,7 @@ def _kind(parameter: inspect.Parameter) -> Kind:
 
 
 @dataclass(frozen=True)
-class _Item:
+class Item:
     """A row's values, or the text of what is none and the reason."""
 
     values: tuple[Any, ...]
@@ -164,40 +164,41 @@ def rows_of(definition: StreamDefinition, items: Iterable[Any], convert: Convert
     """
     columns = definition.columns
     tables: list[pa.Table] = []
-    waiting: list[_Item] = []
+    waiting: list[Item] = []
     for item in items:
         if convert is None and isinstance(item, (pa.RecordBatch, pa.Table)):
-            tables += [_table(columns, waiting), _from_arrow(columns, item)]
+            tables += [table_of(columns, waiting), _from_arrow(columns, item)]
             waiting = []
             continue
         found = _item(item, columns, convert)
         if found is not None:
             waiting.append(found)
-    whole = pa.concat_tables([*tables, _table(columns, waiting)])
+    whole = pa.concat_tables([*tables, table_of(columns, waiting)])
     return whole.append_column(POSITION, pa.array(range(whole.num_rows), pa.int64()))
 
 
-def _item(item: Any, columns: Schema, convert: Convert | None) -> _Item | None:
+def _item(item: Any, columns: Schema, convert: Convert | None) -> Item | None:
     try:
         row = item if convert is None else convert(item)
     except Exception as problem:
-        return _refused(item, columns, f"the converter fails: {type(problem).__name__}: {problem}")
+        return refused(item, columns, f"the converter fails: {type(problem).__name__}: {problem}")
     if row is None:
         return None
     if isinstance(row, Mapping):
-        return _Item(tuple(row.get(c.name) for c in columns))
+        return Item(tuple(row.get(c.name) for c in columns))
     if not isinstance(row, Sequence) or isinstance(row, (str, bytes)):
-        return _refused(item, columns, f"this is no row: {type(row).__name__}")
+        return refused(item, columns, f"this is no row: {type(row).__name__}")
     if len(row) != len(columns):
-        return _refused(item, columns, f"a row has {len(columns)} values: not {len(row)}")
-    return _Item(tuple(row))
+        return refused(item, columns, f"a row has {len(columns)} values: not {len(row)}")
+    return Item(tuple(row))
 
 
-def _refused(item: Any, columns: Schema, reason: str) -> _Item:
-    return _Item((None,) * len(columns), str(item), reason)
+def refused(item: Any, columns: Schema, reason: str) -> Item:
+    """What is no row, with the reason."""
+    return Item((None,) * len(columns), str(item), reason)
 
 
-def _table(columns: Schema, items: Sequence[_Item]) -> pa.Table:
+def table_of(columns: Schema, items: Sequence[Item]) -> pa.Table:
     """Rows of the declared types. Whole columns are tried first; where one fails, each of its values is."""
     found = list(items)
     arrays = []
@@ -206,7 +207,7 @@ def _table(columns: Schema, items: Sequence[_Item]) -> pa.Table:
         try:
             arrays.append(array_of(values, arrow_type(column.type)))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            return _table(columns, [_checked(item, columns) for item in found])
+            return table_of(columns, [_checked(item, columns) for item in found])
     arrays += [pa.array([getattr(item, name) for item in found], pa.string()) for name in ("raw", "reason")]
     return pa.table(arrays, names=[*(c.name for c in columns), CORRUPT, REASON])
 
@@ -221,9 +222,9 @@ def _exact(value: Any, type_: Type) -> Any:
         return value
 
 
-def _checked(item: _Item, columns: Schema) -> _Item:
+def _checked(item: Item, columns: Schema) -> Item:
     problem = unfit([_exact(v, c.type) for v, c in zip(item.values, columns, strict=True)], columns)
-    return item if problem is None else _refused(item.values, columns, problem)
+    return item if problem is None else refused(item.values, columns, problem)
 
 
 def _from_arrow(columns: Schema, batch: pa.RecordBatch | pa.Table) -> pa.Table:
@@ -232,7 +233,8 @@ def _from_arrow(columns: Schema, batch: pa.RecordBatch | pa.Table) -> pa.Table:
     return table.append_column(CORRUPT, nothing).append_column(REASON, nothing)
 
 
-def _ddl(definition: StreamDefinition) -> str:
+def ddl_of_items(definition: StreamDefinition) -> str:
+    """The columns of a table of items."""
     return f"{schema_ddl(definition.columns)}, {CORRUPT} STRING, {REASON} STRING, {POSITION} BIGINT"
 
 

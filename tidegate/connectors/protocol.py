@@ -116,6 +116,10 @@ class Source:
     def close(self, definition: StreamDefinition) -> None:
         """Nobody asks for the rows of a stream any more: let go of connections."""
 
+    def promised(self, definition: StreamDefinition, offset: Any) -> int | None:
+        """The instant (microseconds, or the integer that orders) before which no row after an offset will be; None: nobody knows."""
+        return None
+
 
 class Sink(Protocol):
     """A place that takes each epoch of one query once."""

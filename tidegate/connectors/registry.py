@@ -26,6 +26,7 @@ from tidegate.connectors.kafka import Kafka
 from tidegate.connectors.memory import Memory
 from tidegate.connectors.noop import Noop
 from tidegate.connectors.parquet_files import ParquetFiles
+from tidegate.connectors.postgres import Postgres
 from tidegate.connectors.protocol import SinkConnector, Source
 from tidegate.connectors.rate import Rate
 from tidegate.connectors.socket_lines import SocketLines
@@ -108,7 +109,7 @@ def _by_name(connectors: list[C]) -> dict[str, C]:
 
 
 _SOURCES: list[Source] = [
-    CsvFiles(), JsonFiles(), ParquetFiles(), AvroFiles(), Kafka(), SocketLines(), Memory(), Rate(), SparkFormat(),
+    CsvFiles(), JsonFiles(), ParquetFiles(), AvroFiles(), Kafka(), Postgres(), SocketLines(), Memory(), Rate(), SparkFormat(),
 ]  # fmt: skip
 _SINKS: list[SinkConnector] = [
     file_sinks.PARQUET, file_sinks.CSV, file_sinks.JSON, AvroSinks(), Console(), Noop(),
@@ -119,8 +120,8 @@ SINKS: Registry[SinkConnector] = Registry("sink", _by_name(_SINKS))
 
 
 def has_end(definition: StreamDefinition) -> bool:
-    """Whether a stream can be read to its end."""
-    return SOURCES.named(definition.source).traits.recorded
+    """Whether a stream can be read to its end; a table always is."""
+    return definition.table or SOURCES.named(definition.source).traits.recorded
 
 
 def catalog() -> Catalog:

@@ -397,7 +397,11 @@ class LiveRun:
         """Ask the sources that are asked for their rows, let in files; whether one that was asked had something."""
         for gate in self._gates.values():
             self.graph.refuse(gate.look())
-        return sum(polled.advance() for polled in self._polled.values()) > 0
+        found = sum(polled.advance() for polled in self._polled.values()) > 0
+        for name, polled in self._polled.items():
+            if (instant := polled.promised) is not None:
+                self.graph.promises.say(name, instant * self.graph.definitions[name].width)
+        return found
 
     def set_aside(self, problem: BrokenFileError) -> None:
         """Take out a file that cannot be read."""

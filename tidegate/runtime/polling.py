@@ -26,6 +26,7 @@ from tidegate.connectors.protocol import Source, SourceAwayError
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import StreamDefinition
 from tidegate.redaction import masked
+from tidegate.runtime.inboxes import MOST
 from tidegate.storage import Storage, name_in_path
 
 LOG = logging.getLogger("tidegate")
@@ -142,6 +143,16 @@ class Polled:
         LOG.warning("the source of '%s' is back", self.definition.name)
         self.away = None
         return found  # type: ignore[no-any-return]
+
+    @property
+    def promised(self) -> int | None:
+        """What the source promises of rows that are not stored, if all that are can be read in one epoch."""
+        if (
+            self._known is None
+            or len(self.storage.names(f"inbox/{name_in_path(self.definition.name)}")) >= MOST
+        ):
+            return None
+        return self.source.promised(self.definition, self._known[1])
 
     def _reached(self) -> tuple[int, Any]:
         """The number of the next answer, and its offset."""
