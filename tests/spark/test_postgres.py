@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 import tidegate
 from tests.servers.postgres import PostgresServer
-from tidegate.errors import Diagnostic
 
 
 class Shop:

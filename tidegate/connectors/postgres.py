@@ -132,6 +132,11 @@ class Postgres(Source):
             return position.promised
         return position.end if position.awaits is not None else position.end + 1
 
+    def close(self, definition: StreamDefinition) -> None:
+        for slot, reader in list(self._readers.items()):
+            if reader.rows.definition.name == definition.name and reader.place == _place(definition):
+                self._readers.pop(slot).close()
+
     def _begun(self, definition: StreamDefinition, place: Place, slot: str) -> tuple[Any, Any]:
         """The table as it stands where a new slot begins."""
         with place.session() as cursor:

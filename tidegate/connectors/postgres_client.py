@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -51,7 +51,7 @@ def driver() -> Any:
 class Place:
     """A table in a database."""
 
-    dsn: str
+    dsn: str = field(repr=False)
     schema: str
     table: str
 

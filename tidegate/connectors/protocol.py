@@ -23,6 +23,7 @@ __all__ = [
     "ForgetfulSink",
     "Option",
     "OwnedSink",
+    "PlainSink",
     "RawStream",
     "Signature",
     "Sink",
@@ -152,6 +153,14 @@ class OwnedSink(Protocol):
 
     def claim(self, owner: str) -> None:
         """Belong to an owner from now on, if it belongs to nobody."""
+
+
+@runtime_checkable
+class PlainSink(Protocol):
+    """A sink that may ask for an update as a deletion and an insertion, each with its whole row."""
+
+    @property
+    def plain(self) -> bool: ...
 
 
 @runtime_checkable

@@ -27,6 +27,7 @@ from tidegate.connectors.memory import Memory
 from tidegate.connectors.noop import Noop
 from tidegate.connectors.parquet_files import ParquetFiles
 from tidegate.connectors.postgres import Postgres
+from tidegate.connectors.postgres_sink import PostgresSinks
 from tidegate.connectors.protocol import SinkConnector, Source
 from tidegate.connectors.rate import Rate
 from tidegate.connectors.socket_lines import SocketLines
@@ -112,7 +113,7 @@ _SOURCES: list[Source] = [
     CsvFiles(), JsonFiles(), ParquetFiles(), AvroFiles(), Kafka(), Postgres(), SocketLines(), Memory(), Rate(), SparkFormat(),
 ]  # fmt: skip
 _SINKS: list[SinkConnector] = [
-    file_sinks.PARQUET, file_sinks.CSV, file_sinks.JSON, AvroSinks(), Console(), Noop(),
+    file_sinks.PARQUET, file_sinks.CSV, file_sinks.JSON, AvroSinks(), PostgresSinks(), Console(), Noop(),
 ]  # fmt: skip
 
 SOURCES: Registry[Source] = Registry("source", _by_name(_SOURCES))

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tidegate.connectors.protocol import ANSWER, ForgetfulSink, OwnedSink, Sink
+from tidegate.connectors.protocol import ANSWER, ForgetfulSink, OwnedSink, PlainSink, Sink
 from tidegate.connectors.registry import SINKS
 from tidegate.errors import Diagnostic
 from tidegate.language.catalog import SourceCall
 
-__all__ = ["Sink", "claim", "forgets", "make_sink", "open_sink", "refuse_taken"]
+__all__ = ["Sink", "claim", "forgets", "make_sink", "open_sink", "refuse_taken", "wants_plain"]
 
 
 def make_sink(function: str, arguments: Sequence[Any] = (), options: Sequence[tuple[str, str]] = ()) -> Sink:
@@ -49,6 +49,11 @@ def refuse_taken(sink: Sink, owner: str) -> None:
             f"{sink.place} {whose}",
             help="write to a place of its own, or remove what is there",
         )
+
+
+def wants_plain(sink: Sink) -> bool:
+    """Whether a sink is told an update as a deletion and an insertion."""
+    return isinstance(sink, PlainSink) and sink.plain
 
 
 def forgets(sink: Sink) -> bool:

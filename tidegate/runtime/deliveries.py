@@ -13,11 +13,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate.codec import read_signed_json, signed_json
-from tidegate.connectors.sinks import Sink, claim, forgets
+from tidegate.connectors.sinks import Sink, claim, forgets, wants_plain
 from tidegate.errors import Diagnostic, foreign
 from tidegate.redaction import masked
 from tidegate.runtime.faults import reach
@@ -77,6 +77,8 @@ class Deliveries:
         return found
 
     def _bring(self, number: int, sink: Sink, owner: str, result: Result, ledger: Ledger) -> None:
+        if wants_plain(sink):
+            result = replace(result, key=None)
         note = _Note(ledger.storage, owner, sink.place) if forgets(sink) else None
         done = self.done.get((owner, number))
         if done is None:
@@ -97,7 +99,7 @@ class Deliveries:
         self.done = {**self.done, (owner, number): ledger.latest.epoch}
 
 
-_LASTING = ("SINK_TAKEN", "SINK_BEHIND", "SINK_FORM", "STATE_DAMAGED", "STATE_IN_USE")
+_LASTING = ("SINK_TAKEN", "SINK_BEHIND", "SINK_CHANGED", "SINK_FORM", "STATE_DAMAGED", "STATE_IN_USE")
 
 
 def _may_pass(problem: Exception) -> bool:
