@@ -21,6 +21,7 @@ from tidegate.connectors.avro_files import AvroFiles
 from tidegate.connectors.avro_sinks import AvroSinks
 from tidegate.connectors.console import Console
 from tidegate.connectors.csv_files import CsvFiles
+from tidegate.connectors.delta_sinks import DeltaSinks
 from tidegate.connectors.json_files import JsonFiles
 from tidegate.connectors.kafka import Kafka
 from tidegate.connectors.memory import Memory
@@ -113,7 +114,7 @@ _SOURCES: list[Source] = [
     CsvFiles(), JsonFiles(), ParquetFiles(), AvroFiles(), Kafka(), Postgres(), SocketLines(), Memory(), Rate(), SparkFormat(),
 ]  # fmt: skip
 _SINKS: list[SinkConnector] = [
-    file_sinks.PARQUET, file_sinks.CSV, file_sinks.JSON, AvroSinks(), PostgresSinks(), Console(), Noop(),
+    file_sinks.PARQUET, file_sinks.CSV, file_sinks.JSON, AvroSinks(), DeltaSinks(), PostgresSinks(), Console(), Noop(),
 ]  # fmt: skip
 
 SOURCES: Registry[Source] = Registry("source", _by_name(_SOURCES))
