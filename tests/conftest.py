@@ -16,6 +16,8 @@ from tests.servers.postgres import postgres_server  # noqa: F401 - a fixture of 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.servers.kafka import Broker
+
 ROOT = Path(__file__).resolve().parent.parent
 
 NEEDS_JVM = (
@@ -73,7 +75,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if path.startswith(PROGRAMS):
             item.add_marker(pytest.mark.programs)
         below = any(path == place or path.startswith(place + "/") for place in NEEDS_JVM)
-        if below or "spark" in getattr(item, "fixturenames", ()):
+        if below or {"spark", "broker"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.spark)
 
 
@@ -98,3 +100,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One Kafka broker for the whole run; topics belong to tests."""
+    from tests.servers.kafka import Broker, MissingServerError, fetch
+
+    pytest.importorskip("confluent_kafka")
+    try:
+        fetch()
+    except MissingServerError as why:
+        pytest.skip(f"no Kafka broker: {why}")
+    found = Broker(tmp_path_factory.mktemp("kafka") / "broker")
+    found.format()
+    found.start()
+    yield found
+    found.stop()

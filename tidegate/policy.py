@@ -27,12 +27,16 @@ _ALWAYS = frozenset({"memory"})
 """Rows that the program hands in reach nothing."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):")
 _PLACE = re.compile(
-    r"(path|paths|file|files|dir|directory|folder|location|url|uri|descriptor)$", re.IGNORECASE
+    r"(path|paths|file|files|dir|directory|folder|location|url|uri|descriptor|registry|keytab)$",
+    re.IGNORECASE,
 )
 _WRITING = frozenset({"cleansource", "sourcearchivedir", "sessioninitstatement", "preparequery"})
 _CREATING = re.compile(r"[;?&]\s*(create\s*=\s*true|init\s*=)", re.IGNORECASE)
-_LOADING = re.compile(r"(class|classes|providers?|reporters|interceptors)$", re.IGNORECASE)
-"""Options whose values are names of Java's classes, which are loaded."""
+_LOADING = re.compile(
+    r"(class|classes|providers?|reporters|interceptors|kinit\.cmd|library\.paths|engine\.(location|id))$",
+    re.IGNORECASE,
+)
+"""Options whose values are code: names of Java's classes, libraries, commands."""
 _LOGIN = re.compile(r"\s*org\.apache\.kafka\.common\.security\.(plain|scram|oauthbearer)\.\w+\s")
 _WILD = re.compile(r"[*?\[]")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")

@@ -73,6 +73,10 @@ class Source:
     polled: bool = False
     """Whether the run asks for rows by `poll`."""
 
+    def has_end(self, definition: StreamDefinition) -> bool:
+        """Whether a stream can be read to its end; a table always is."""
+        return definition.table or self.traits.recorded
+
     def foresee(self, definition: StreamDefinition, live: bool) -> None:
         """Raise what can be told to be wrong without reading, so that nobody waits for Spark to be told."""
 

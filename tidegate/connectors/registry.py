@@ -24,6 +24,7 @@ from tidegate.connectors.csv_files import CsvFiles
 from tidegate.connectors.delta_sinks import DeltaSinks
 from tidegate.connectors.json_files import JsonFiles
 from tidegate.connectors.kafka import Kafka
+from tidegate.connectors.kafka_sink import KafkaSinks
 from tidegate.connectors.memory import Memory
 from tidegate.connectors.noop import Noop
 from tidegate.connectors.parquet_files import ParquetFiles
@@ -114,7 +115,7 @@ _SOURCES: list[Source] = [
     CsvFiles(), JsonFiles(), ParquetFiles(), AvroFiles(), Kafka(), Postgres(), SocketLines(), Memory(), Rate(), SparkFormat(),
 ]  # fmt: skip
 _SINKS: list[SinkConnector] = [
-    file_sinks.PARQUET, file_sinks.CSV, file_sinks.JSON, AvroSinks(), DeltaSinks(), PostgresSinks(), Console(), Noop(),
+    file_sinks.PARQUET, file_sinks.CSV, file_sinks.JSON, AvroSinks(), DeltaSinks(), KafkaSinks(), PostgresSinks(), Console(), Noop(),
 ]  # fmt: skip
 
 SOURCES: Registry[Source] = Registry("source", _by_name(_SOURCES))
@@ -123,7 +124,7 @@ SINKS: Registry[SinkConnector] = Registry("sink", _by_name(_SINKS))
 
 def has_end(definition: StreamDefinition) -> bool:
     """Whether a stream can be read to its end; a table always is."""
-    return definition.table or SOURCES.named(definition.source).traits.recorded
+    return SOURCES.named(definition.source).has_end(definition)
 
 
 def catalog() -> Catalog:

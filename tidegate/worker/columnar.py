@@ -263,6 +263,8 @@ def _part(path: str, number: int, definition: StreamDefinition, needed: Collecti
     if any(not _is_same(stored.get(name), type_) for name, type_ in types.items()):
         return None
     names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+    if REASON in names:
+        return None
     place = names.index(str(definition.time_column))
     checked = [c for c in definition.columns if not c.nullable or c.type in _CALENDAR]
     if any(c.name not in names or not _is_same(stored.get(c.name), arrow_type(c.type)) for c in checked):
