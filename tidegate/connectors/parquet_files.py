@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -49,9 +50,12 @@ class ParquetFiles(FileSource):
         """Those of all files that can be read, each as the first that has it, and those in the names of folders."""
         found: dict[str, Field] = {}
         for stored, file in readable(files, lambda f: _schema(definition, f)):
-            for column in stored:
-                if column.name.lower() not in found:
-                    found[column.name.lower()] = Field(column.name, _type_of(column, file))
+            own = tuple(Field(column.name, _type_of(column, file)) for column in stored)
+            _schema(
+                replace(definition, columns=own), file
+            )  # what cannot be a column is told before anybody reads
+            for column in own:
+                found.setdefault(column.name.lower(), column)
         for name, values in values_in_names(os.path.abspath(path_of(definition))).items():
             known = [v for v in values if v != _NO_VALUE]
             found.setdefault(name, Field(name, type_of_texts(known)))
