@@ -152,7 +152,7 @@ class Session(OwnConnectors, Settings):
     def engine(self) -> Engine:
         check_place(self._state)
         small_here = self._given is None and self._master is None
-        conf = {**(self._given.conf.getAll if self._given is not None else {}), **self._conf}
+        conf = {**self.spark.conf.getAll, **self._conf} if "://" in (self._state or "") else self._conf
         return Engine(lambda: self.spark, self._state, self._partitions, small_here, conf)
 
     # definitions -----------------------------------------------------------------------------------------------
