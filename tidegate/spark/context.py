@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
 from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -76,8 +78,10 @@ def _is_address(master: str | None) -> bool:
 
 
 def _connected(address: str) -> SparkSession:
-    """A session of the Spark Connect server at `sc://host:port`."""
+    """A session of the Spark Connect server at `sc://host:port`. Spark would try for minutes to reach one that is not there."""
+    place = urlsplit(address.replace("sc://", "http://", 1))
     try:
+        socket.create_connection((place.hostname or "", place.port or 15002), timeout=20).close()
         return SparkSession.builder.remote(address).getOrCreate()
     except ImportError as problem:
         raise Diagnostic(
