@@ -161,7 +161,8 @@ def hottest(rows: list[dict[str, object]]) -> list[str]:
 WRONG = """
 import tidegate
 
-tg = tidegate.connect(partitions="four")
+tidegate.connect(partitions="four")
+tg = tidegate.connect()
 tg.stream("Temp", [], order_by="t")
 print(tg.query("SELECT 1").rum())
 """
@@ -186,5 +187,9 @@ def test_types_are_checked_in_a_users_program(desk: Path) -> None:
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     found = re.findall(r"^(\w+\.py):(\d+): error: .*\[([\w-]+)\]", done.stdout, re.M)
-    wanted = [("wrong.py", "4", "arg-type"), ("wrong.py", "5", "call-arg"), ("wrong.py", "6", "attr-defined")]
+    wanted = [
+        ("wrong.py", "4", "call-overload"),
+        ("wrong.py", "6", "call-arg"),
+        ("wrong.py", "7", "attr-defined"),
+    ]
     assert found == wanted, done.stdout + done.stderr

@@ -212,6 +212,9 @@ def test_messages_that_are_gone_are_told(spark: SparkSession, broker: Broker, tm
         ("record_key = 'nobody'", "INVALID_OPTION"),
         ("starting_offsets = 'noon'", "INVALID_OPTION"),
         ("ending_offsets = '[1]'", "INVALID_OPTION"),
+        ("kafka.sasl.jaas.config = 'Plain required'", "INVALID_OPTION"),
+        ("kafka.fetch.wait.max.ms = 'soon'", "INVALID_OPTION"),
+        ("kafka.no.such.setting = '1'", "INVALID_OPTION"),
     ],
 )
 def test_what_is_said_wrongly(spark: SparkSession, broker: Broker, options: str, condition: str) -> None:

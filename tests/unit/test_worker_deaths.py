@@ -15,10 +15,12 @@ GONE = [
     "org.apache.spark.SparkException: Python worker failed to connect back.",
     "java.io.IOException: Broken pipe" + FRAME,
     "java.net.SocketException: Connection reset" + FRAME,
+    "java.io.IOException: Stream closed\n\tat java.base/java.lang.ProcessBuilder$NullOutputStream.write(ProcessBuilder.java:445)",
 ]
 
 OTHERS = [
     "java.io.IOException: Broken pipe",
+    "java.io.IOException: Stream closed\n\tat java.base/java.io.BufferedInputStream.getBufIfOpen(BufferedInputStream.java:168)",
     "java.io.EOFException: Unexpected end of input stream\n\tat org.apache.hadoop.io.compress.DecompressorStream",
     "org.apache.spark.SparkException: [DIVIDE_BY_ZERO] Division by zero." + FRAME,
 ]

@@ -83,7 +83,7 @@ class Kafka(Source):
         return definition.table or "ending_offsets" in self.signature.settings(definition.source.options)
 
     def foresee(self, definition: StreamDefinition, live: bool) -> None:
-        self._recipe(definition)
+        self._reader(definition).close()
 
     def close(self, definition: StreamDefinition) -> None:
         with self._lock:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from tidegate.connectors.kafka import library_settings
 from tidegate.connectors.protocol import ANSWER, Sink, form_of
-from tidegate.connectors.topics import library
+from tidegate.connectors.topics import client, library
 from tidegate.errors import Diagnostic
 from tidegate.language.signatures import Option, Signature
 from tidegate.spark.values import quote
@@ -119,14 +119,14 @@ class KafkaSink:
         self._claimed = owner
         self._make_topic()
         with self._named(0):
-            producer = self._kafka.Producer(
+            producer = client(
+                self._kafka.Producer,
                 {
-                    "log_level": 0,
                     "linger.ms": 5,
                     **self.settings,
                     "transactional.id": f"tidegate.{self.topic}.{owner}",
                     "enable.idempotence": True,
-                }
+                },
             )
             producer.init_transactions(_SECONDS)
             # Whoever sees this record sees all that was committed before it: a broker that has just come back may show less at first.
@@ -141,7 +141,7 @@ class KafkaSink:
         from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
         name = self.topic + SUFFIX
-        admin = AdminClient({"log_level": 0, **self.settings})
+        admin = client(AdminClient, self.settings)
         with self._named(0):
             topics = admin.list_topics(timeout=_SECONDS).topics
             if self.topic not in topics:
@@ -153,15 +153,15 @@ class KafkaSink:
     def _read(self, mark: str | None = None) -> tuple[str, int] | None:
         """Who has written last, and which epoch, as those see it who read what is committed: to the end, or to a mark."""
         name, errors = self.topic + SUFFIX, self._kafka.KafkaError
-        reader = self._kafka.Consumer(
+        reader = client(
+            self._kafka.Consumer,
             {
-                "log_level": 0,
                 "group.id": "tidegate",
                 **self.settings,
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
                 "enable.auto.commit": False,
-            }
+            },
         )
         try:
             with self._named(0):

@@ -63,18 +63,18 @@ class Reader:
         self.parts: dict[int, Partition] = {}
         self.used = time.monotonic()
         self.kafka = library()
-        self.consumer = self.kafka.Consumer(
+        self.consumer = client(
+            self.kafka.Consumer,
             {
                 "group.id": "tidegate",
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
-                "log_level": 0,
                 "fetch.wait.max.ms": 50,
                 **settings,
                 "error_cb": self._told,
-            }
+            },
         )
 
     def _told(self, error: Any) -> None:
@@ -261,6 +261,18 @@ class Reader:
 
     def close(self) -> None:
         self.consumer.close()
+
+
+def client(kind: Any, settings: Mapping[str, Any]) -> Any:
+    """A consumer, producer or administrator; settings that librdkafka does not take are told before any broker is asked."""
+    try:
+        return kind({"log_level": 0, **settings})
+    except library().KafkaException as problem:
+        raise Diagnostic(
+            "INVALID_OPTION",
+            f"Kafka cannot be used with these options: {problem.args[0].str()}",
+            help="options that begin with 'kafka.' are those of librdkafka, as kafka.sasl.mechanism, kafka.sasl.username",
+        ) from None
 
 
 def _ticks(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -406,7 +406,9 @@ _DIED = (
 def worker_died(text: str) -> bool:
     """Whether Spark says that a process of Python's is gone: while it worked, when it is written to, or before it said where to reach it."""
     broken = "java.io.IOException: Broken pipe" in text or "Connection reset" in text
-    return any(words in text for words in _DIED) or (broken and "org.apache.spark.api.python" in text)
+    # What Java writes to a process of its own that has ended: Spark starts no others than Python's.
+    gone = "ProcessBuilder$NullOutputStream" in text
+    return any(words in text for words in _DIED) or gone or (broken and "org.apache.spark.api.python" in text)
 
 
 class TooManyRowsError(Exception):

@@ -199,8 +199,9 @@ class Result(Readable):
         return self.latest() if high == MAX else self.snapshot_at(high - 1)
 
     def _in_order(self, low: int, high: int) -> DataFrame:
+        tagged = self._tagged(low, high)  # first: columns can be spoken of only where there is a Spark
         rank = F.expr("CASE op WHEN '-' THEN 0 WHEN 'u' THEN 1 ELSE 2 END")
-        return self._tagged(low, high).coalesce(1).sortWithinPartitions("ts", rank)
+        return tagged.coalesce(1).sortWithinPartitions("ts", rank)
 
     def changes_in_ticks(self, low: int, high: int) -> DataFrame:
         """The changes of [low, high) in their order: `op`, `c0`, …, and `ts` in ticks."""

@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import sys
+import weakref
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
@@ -16,7 +17,7 @@ from pyspark.sql import SparkSession
 from tidegate.errors import Diagnostic
 from tidegate.redaction import learn
 from tidegate.spark.logs import JavaLog, log_configuration
-from tidegate.spark.shipping import in_this_environment, ship
+from tidegate.spark.shipping import in_this_environment, is_remote, ship
 
 _SECRET_OPTIONS = "(?i)url|secret|password|passwd|passphrase|token|credential|key|jaas"
 
@@ -82,7 +83,7 @@ def _connected(address: str) -> SparkSession:
     place = urlsplit(address.replace("sc://", "http://", 1))
     try:
         socket.create_connection((place.hostname or "", place.port or 15002), timeout=20).close()
-        return SparkSession.builder.remote(address).getOrCreate()
+        return _closed_at_exit(SparkSession.builder.remote(address).getOrCreate())
     except ImportError as problem:
         raise Diagnostic(
             "PACKAGE_MISSING",
@@ -95,6 +96,13 @@ def _connected(address: str) -> SparkSession:
             f"no session at {address}: {str(problem).strip().splitlines()[0]}",
             help="is a Spark Connect server of version 4.3 there, and has this program no other Spark?",
         ) from problem
+
+
+def _closed_at_exit(session: SparkSession) -> SparkSession:
+    """The session, closed in time: a Connect session's channel that is open when Python ends waits for threads that are gone then."""
+    if is_remote(session):
+        weakref.finalize(session, session.client.close)
+    return session
 
 
 def _choose_interpreters(master: str, conf: Mapping[str, str]) -> None:
@@ -197,7 +205,7 @@ def own_session(spark: SparkSession, **settings: str) -> SparkSession:
 
     What users set in theirs, before or later, changes no answer, and what is set here does not reach them.
     """
-    own = spark.newSession()
+    own = _closed_at_exit(spark.newSession())
     before = own.conf.getAll
     for name, value in {**spark.conf.getAll, **_MEANING, **settings}.items():
         if before.get(name) != value and own.conf.isModifiable(name):
